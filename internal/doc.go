@@ -27,7 +27,9 @@
 //	profiletest profiles for tests
 //	safepath    opens files that no other user can change, replace or lead elsewhere
 //	served      programs that serve their profiles over HTTP: addresses, credentials, failures
+//	supervise   the life of a process that is to be sampled: found, opened, refused, ended
 //	traceetest  processes that a user may or may not trace, and the kernel's answer
 //
-// Packages daemon and feedback are wings of their own, closed to other modules.
+// Packages recording, daemon and feedback are wings of their own, closed to other modules: one session of sampling, the
+// sessions of a machine, and what compilers are told.
 package internal

@@ -126,7 +126,7 @@ func (p processOf) checked(open session.Opener) session.Opener {
 	if p.pinned == nil {
 		return open
 	}
-	return session.Pinned(p.pinned, open)
+	return session.Pinned(p.pinned.PID, p.pinned, open)
 }
 
 // close releases the process.

@@ -29,7 +29,17 @@ func (f *fakeDaemon) Targets() []daemon.TargetStatus {
 	return slices.Clone(f.targets)
 }
 
-func (f *fakeDaemon) Snapshot(context.Context, string, int, bool) (*ccmap.Snapshot, error) {
+func (f *fakeDaemon) Target(name string) (daemon.TargetStatus, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	i := slices.IndexFunc(f.targets, func(t daemon.TargetStatus) bool { return t.Name == name })
+	if i < 0 {
+		return daemon.TargetStatus{}, daemon.ErrNoTarget
+	}
+	return f.targets[i], nil
+}
+
+func (f *fakeDaemon) Snapshot(context.Context, string, int) (*ccmap.Snapshot, error) {
 	return profiletest.Thicket(1).Snapshot(), nil
 }
 

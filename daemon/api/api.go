@@ -42,9 +42,11 @@ type Profiles interface {
 	// Targets returns all targets by name.
 	Targets() []daemon.TargetStatus
 
-	// Snapshot returns the profile of a target, or of one of its processes. A fresh one is
-	// published after the call.
-	Snapshot(ctx context.Context, target string, pid int, fresh bool) (*ccmap.Snapshot, error)
+	// Target returns one target. The error is [daemon.ErrNoTarget] if there is none of the name.
+	Target(name string) (daemon.TargetStatus, error)
+
+	// Snapshot returns the profile of a target, or of one of its processes, published after the call.
+	Snapshot(ctx context.Context, target string, pid int) (*ccmap.Snapshot, error)
 }
 
 // Daemon answers the questions of the routes; [daemon.Daemon] is one. Any goroutine may call it.

@@ -84,13 +84,18 @@ func figuresOf(s *ccmap.Snapshot) daemon.Figures {
 	return f
 }
 
-func (h hosted) Snapshot(ctx context.Context, target string, _ int, fresh bool) (*ccmap.Snapshot, error) {
-	session, ok := h[target]
-	switch {
-	case !ok:
-		return nil, daemon.ErrNoTarget
-	case fresh:
-		return session.Fresh(ctx)
+func (h hosted) Target(name string) (daemon.TargetStatus, error) {
+	session, ok := h[name]
+	if !ok {
+		return daemon.TargetStatus{}, daemon.ErrNoTarget
 	}
-	return session.Snapshot(), nil
+	return hostedStatus(name, session.Snapshot()), nil
+}
+
+func (h hosted) Snapshot(ctx context.Context, target string, _ int) (*ccmap.Snapshot, error) {
+	session, ok := h[target]
+	if !ok {
+		return nil, daemon.ErrNoTarget
+	}
+	return session.Fresh(ctx)
 }

@@ -58,7 +58,22 @@ func (f *fake) Targets() []daemon.TargetStatus {
 	return slices.Clone(f.targets)
 }
 
-func (f *fake) Snapshot(ctx context.Context, target string, pid int, _ bool) (*ccmap.Snapshot, error) {
+func (f *fake) Target(name string) (daemon.TargetStatus, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return named(f.targets, name)
+}
+
+// named returns one of targets.
+func named(targets []daemon.TargetStatus, name string) (daemon.TargetStatus, error) {
+	i := slices.IndexFunc(targets, func(t daemon.TargetStatus) bool { return t.Name == name })
+	if i < 0 {
+		return daemon.TargetStatus{}, daemon.ErrNoTarget
+	}
+	return targets[i], nil
+}
+
+func (f *fake) Snapshot(ctx context.Context, target string, pid int) (*ccmap.Snapshot, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if err := ctx.Err(); err != nil {

@@ -138,7 +138,7 @@ func follow(t *testing.T, url string) (d *daemon.Daemon, stop func() *ccmap.Snap
 		if err := <-done; err != nil {
 			t.Error(err)
 		}
-		s, err := d.Snapshot(context.WithoutCancel(ctx), "vms", 0, false)
+		s, err := d.Snapshot(context.WithoutCancel(ctx), "vms", 0)
 		if err != nil {
 			t.Fatal(err)
 		}

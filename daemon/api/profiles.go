@@ -106,16 +106,14 @@ func (c *call) onlyPID(ref string, q *params) (string, error) {
 // visible returns a target that the peer may see.
 func (c *call) visible(name string) (daemon.TargetStatus, error) {
 	err := error(&view.Error{Code: view.CodeNoTarget, Err: fmt.Errorf("there is no target %q", name), Hint: "'ccmapd targets' lists them."})
-	for _, t := range c.profiles.Targets() {
-		switch {
-		case t.Name != name:
-		case c.seesNow(&t):
-			return t, nil
-		default:
-			err = hidden{err}
-		}
+	t, missing := c.profiles.Target(name)
+	switch {
+	case missing != nil:
+		return daemon.TargetStatus{}, err
+	case !c.seesNow(&t):
+		return daemon.TargetStatus{}, hidden{err}
 	}
-	return daemon.TargetStatus{}, err
+	return t, nil
 }
 
 // seesNow reports whether the peer sees a target, whose processes are looked at again unless the peer sees all.
@@ -166,7 +164,7 @@ func (r *recent) get(ctx context.Context, of subject) (*ccmap.Snapshot, error) {
 	one, first := r.find(of)
 	if first {
 		all, cancel := context.WithTimeout(context.WithoutCancel(ctx), snapshotWait)
-		one.snapshot, one.err = r.profiles.Snapshot(all, of.target, of.pid, true)
+		one.snapshot, one.err = r.profiles.Snapshot(all, of.target, of.pid)
 		cancel()
 		if one.err == nil && !of.labels {
 			one.snapshot = one.snapshot.WithoutLabels()

@@ -227,7 +227,7 @@ func TestExecOfTracee(t *testing.T) {
 				t.Errorf("after the exec: %v", got)
 			}
 			awaitTarget(t, d, name, "ended", func(s daemon.TargetStatus) bool { return s.State == daemon.Ended })
-			s, err := d.Snapshot(t.Context(), name, 0, false)
+			s, err := d.Snapshot(t.Context(), name, 0)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -10,6 +10,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/ccmapd/ccmapd/internal/daemon/config"
+	"github.com/ccmapd/ccmapd/internal/process"
 	"github.com/ccmapd/ccmapd/sampler"
 )
 
@@ -80,7 +81,7 @@ func TestAuditIsBounded(t *testing.T) {
 			h.start(p)
 		}
 		time.Sleep(100 * time.Millisecond)
-		d.nudge()
+		d.discovery.lookAgain(0)
 		synctest.Wait()
 		if text := log.String(); strings.Count(text, "msg=flood") != auditBurst-1 || !strings.Contains(text, "pid=11 uid=1001") {
 			t.Errorf("%d lines of %s", strings.Count(text, "\n"), text[max(0, len(text)-500):])
@@ -102,7 +103,7 @@ func TestDetails(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		f := &follower{d: d, target: newTarget(config.Target{Name: "billing", Match: config.Match{URL: "http://127.0.0.1:1"}})}
+		f := d.newTarget(config.Target{Name: "billing", Match: config.Match{URL: "http://127.0.0.1:1"}}).newFollower(process.Facts{})
 		f.putOff(fmt.Errorf("ask: %w", sampler.ErrNoProcess), 0)
 		if log.Len() > 0 || !strings.Contains(details.String(), "target=billing") {
 			t.Errorf("log %q, details %q", &log, &details)

@@ -12,7 +12,7 @@ import (
 // BenchmarkScan is a look at the processes of this machine, none of them new, as it happens once a second.
 // The metric is CPU time.
 func BenchmarkScan(b *testing.B) {
-	v := discovery{host: machine{}, seen: make(map[int]sighting)}
+	v := newDiscovery(machine{}, nil, nil)
 	now := time.Now()
 	none := func(int) bool { return false }
 	_, exist, err := v.scan(now, none)
@@ -30,10 +30,10 @@ func BenchmarkScan(b *testing.B) {
 
 // BenchmarkLook is the first look at a process. The metric is CPU time.
 func BenchmarkLook(b *testing.B) {
-	v := discovery{host: machine{}, seen: make(map[int]sighting)}
+	v := newDiscovery(machine{}, nil, nil)
 	looks, began := 0, budget.ProcessCPU()
 	for b.Loop() {
-		v.forgetAll()
+		v.lookAgain(allProcesses)
 		_, exist, err := v.scan(time.Now(), func(int) bool { return false })
 		if err != nil {
 			b.Fatal(err)

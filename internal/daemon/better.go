@@ -8,6 +8,8 @@ import (
 
 	"github.com/ccmapd/ccmapd/ccmap"
 	"github.com/ccmapd/ccmapd/internal/hang"
+	"github.com/ccmapd/ccmapd/internal/process"
+	"github.com/ccmapd/ccmapd/internal/supervise"
 	"github.com/ccmapd/ccmapd/queue"
 	"github.com/ccmapd/ccmapd/sampler"
 	"github.com/ccmapd/ccmapd/sampler/engine"
@@ -30,8 +32,8 @@ type finisher interface{ Finish() }
 // lookForBetter looks for a better engine while a session runs, and makes the session finish when there is
 // one. The caller calls found when the session has ended.
 func (f *follower) lookForBetter(ctx context.Context, s *session) (found func() bool) {
-	better := f.betterThan(s.choice.Source.Info().Engine)
-	source, finishes := s.choice.Source.(finisher)
+	better := f.betterThan(s.Info().Engine)
+	source, finishes := s.Source.(finisher)
 	if len(better) == 0 || !finishes {
 		return func() bool { return false }
 	}
@@ -53,11 +55,11 @@ func (f *follower) lookForBetter(ctx context.Context, s *session) (found func() 
 // betterThan returns the engines that are better than the one of a session, where it is the last resort
 // and the configuration asks for the best.
 func (f *follower) betterThan(name string) []engine.Engine {
-	if name != engine.PProfHTTP || f.target.hasNoProcess() || f.d.hold(f.facts.PID, f.target.Settings).Engine != engine.Auto {
+	if name != engine.PProfHTTP || f.hasNoProcess() || f.settings().Engine != engine.Auto {
 		return nil
 	}
-	last := slices.IndexFunc(f.d.engines, func(e engine.Engine) bool { return e.Name == name })
-	return f.d.unreadable.Spare(f.d.engines[:max(last, 0)], f.program)
+	last := slices.IndexFunc(f.engines, func(e engine.Engine) bool { return e.Name == name })
+	return f.means.unreadable.Spare(f.engines[:max(last, 0)], f.program)
 }
 
 // awaitBetter waits until one of the engines opens. It returns false if ctx is done before that, or
@@ -67,14 +69,12 @@ func (f *follower) awaitBetter(ctx context.Context, better []engine.Engine) bool
 		select {
 		case <-ctx.Done():
 			return false
-		case <-time.After(spread(betterEvery)):
+		case <-time.After(supervise.Spread(betterEvery, jitter)):
 		}
-		err := f.tryBetter(ctx, better)
-		switch {
+		switch err := f.tryBetter(ctx, better); {
 		case err == nil:
 			return true
 		case errors.Is(err, hang.ErrHung):
-			f.noteHung()
 			return false
 		}
 	}
@@ -83,20 +83,13 @@ func (f *follower) awaitBetter(ctx context.Context, better []engine.Engine) bool
 // tryBetter opens the first of the engines that is permitted, and closes it: the map is still the
 // session's.
 func (f *follower) tryBetter(ctx context.Context, better []engine.Engine) error {
-	select {
-	case f.d.turns <- struct{}{}:
-		defer func() { <-f.d.turns }()
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
-	if err := f.mayRead(); err != nil {
-		return err
-	}
-	choice, err := engine.Attach(ctx, better, engine.Auto, sampler.ProcessOptions{
-		PID: f.facts.PID, HitBudget: -1, Sink: sampler.Sink{Queue: queue.New(queue.Options{}), Names: ccmap.NewNames()},
-	})
-	if err != nil {
-		return err
-	}
-	return choice.Source.Close()
+	return f.gate.Attempt(ctx, gated(f.facts), supervise.Opener{Open: func(supervise.Pin, process.FileID) error {
+		choice, err := engine.Attach(ctx, better, engine.Auto, sampler.ProcessOptions{
+			PID: f.facts.PID, HitBudget: -1, Sink: sampler.Sink{Queue: queue.New(queue.Options{}), Names: ccmap.NewNames()},
+		})
+		if err != nil {
+			return err
+		}
+		return choice.Source.Close()
+	}})
 }

@@ -36,7 +36,7 @@ func TestNamesOfProcess(t *testing.T) {
 func awaitMethod(t *testing.T, d *Daemon, method string) map[string]int64 {
 	t.Helper()
 	for range 900 {
-		if s, err := d.Snapshot(t.Context(), "web", 0, true); err == nil {
+		if s, err := d.Snapshot(t.Context(), "web", 0); err == nil {
 			found := make(map[string]int64)
 			for m := range s.Methods() {
 				found[m.Method().Name] = m.Total().Samples

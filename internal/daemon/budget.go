@@ -4,14 +4,31 @@ import (
 	"math"
 	"runtime/debug"
 	"runtime/metrics"
+	"sync/atomic"
 	"time"
 
 	"github.com/ccmapd/ccmapd/internal/budget"
+	"github.com/ccmapd/ccmapd/internal/daemon/config"
 )
+
+// budgets keeps the daemon's bounds of CPU time and memory.
+//
+//	config … usedMemory   never change
+//	elsewhere             atomic
+//	meter                 the goroutine of Run
+type budgets struct {
+	config  func() *config.Config
+	usedCPU func() time.Duration // of this process
+	// usedMemory returns the bytes that this process has in use.
+	usedMemory func() int64
+
+	elsewhere atomic.Int64 // ns of CPU time that were not for sampling
+	meter     budget.Meter
+}
 
 // Spent tells the daemon of CPU time of this process that was not for sampling: no interval grows
 // for it.
-func (d *Daemon) Spent(cpu time.Duration) { d.elsewhere.Add(int64(cpu)) }
+func (d *Daemon) Spent(cpu time.Duration) { d.budgets.elsewhere.Add(int64(cpu)) }
 
 const (
 	// mapsShare is the part of the budget of memory that maps may take. Symbols, snapshots that
@@ -47,9 +64,9 @@ func limitHeap(memory int64) {
 }
 
 // hasMemory reports whether there is memory for the symbols of another program of the whole host.
-func (d *Daemon) hasMemory() bool {
-	most := d.Config().Budget.Memory
-	return most <= 0 || float64(d.usedMemory()) <= symbolsShare*float64(most)
+func (b *budgets) hasMemory() bool {
+	most := b.config().Budget.Memory
+	return most <= 0 || float64(b.usedMemory()) <= symbolsShare*float64(most)
 }
 
 // liveHeap returns the bytes that the last collection found in use. Near its limit the collector runs more
@@ -60,35 +77,35 @@ func liveHeap() int64 {
 	return int64(live[0].Value.Uint64())
 }
 
-// keepBudgets charges the sessions, and bounds the maps. It runs once a second.
-func (d *Daemon) keepBudgets(now time.Time) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
+// charge tells the tuners of all sessions what these have cost. It runs once a second.
+func (b *budgets) charge(now time.Time, sessions []*session) {
 	var shares []*budget.Share
 	var samples []uint64
-	for s := range d.sessions() {
-		shares, samples = append(shares, &s.share), append(samples, s.manager.Status().Samples)
+	for _, s := range sessions {
+		shares, samples = append(shares, &s.share), append(samples, s.Manager.Status().Samples)
 	}
-	d.meter.Charge(now, d.usedCPU()-time.Duration(d.elsewhere.Load()), d.config.Budget.CPU, shares, samples)
-	d.boundMaps()
+	b.meter.Charge(now, b.usedCPU()-time.Duration(b.elsewhere.Load()), b.config().Budget.CPU, shares, samples)
 }
 
-// boundMaps prunes the largest maps if all together exceed the budget. The caller holds mu.
-func (d *Daemon) boundMaps() {
-	var slots []*slot
+// boundMaps prunes the largest maps if all together exceed the budget.
+func (b *budgets) boundMaps(targets []*target) {
+	var all []*slot
+	var shelves []*shelf // of each
 	var sizes []float64
-	for s := range d.slots() {
-		slots, sizes = append(slots, s), append(sizes, float64(s.bytes()))
+	for _, t := range targets {
+		t.shelf.sizes(func(s *slot, bytes int64) {
+			all, shelves, sizes = append(all, s), append(shelves, t.shelf), append(sizes, float64(bytes))
+		})
 	}
 	bound := math.Inf(1)
-	if d.config.Budget.Memory > 0 {
-		bound = budget.Level(sizes, mapsShare*float64(d.config.Budget.Memory))
+	if memory := b.config().Budget.Memory; memory > 0 {
+		bound = budget.Level(sizes, mapsShare*float64(memory))
 	}
-	for i, s := range slots {
-		most := s.target.MaxMemory
+	for i, s := range all {
+		most := shelves[i].MaxMemory
 		if sizes[i] > bound || most == 0 && !math.IsInf(bound, 1) {
 			most = max(int64(bound), leastMap)
 		}
-		s.setMaxBytes(most)
+		shelves[i].setMaxBytes(s, most)
 	}
 }

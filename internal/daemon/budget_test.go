@@ -16,10 +16,7 @@ func TestBudgetRaisesIntervals(t *testing.T) {
 	t.Parallel()
 	c := webConfig(func(c *config.Config) { c.Budget.CPU = 0.1 })
 	inDaemon(t, c, func(t *testing.T, h *fakeHost, d *Daemon) {
-		begin := time.Now()
-		d.mu.Lock()
-		d.usedCPU = func() time.Duration { return time.Since(begin) / 2 }
-		d.mu.Unlock()
+		h.usesFrom.Store(time.Now().UnixNano())
 		h.start(web(10))
 		time.Sleep(time.Minute)
 		if s := mustTarget(t, d, "web").Status; s.IntervalNS < 3*int64(10*time.Millisecond) {
@@ -36,10 +33,7 @@ func TestAnswersAreApart(t *testing.T) {
 	t.Parallel()
 	c := webConfig(func(c *config.Config) { c.Budget.CPU = 0.1 })
 	inDaemon(t, c, func(t *testing.T, h *fakeHost, d *Daemon) {
-		begin := time.Now()
-		d.mu.Lock()
-		d.usedCPU = func() time.Duration { return time.Since(begin) / 2 }
-		d.mu.Unlock()
+		h.usesFrom.Store(time.Now().UnixNano())
 		h.start(web(10))
 		for range 600 {
 			time.Sleep(100 * time.Millisecond)
@@ -59,18 +53,16 @@ func TestBoundMaps(t *testing.T) {
 		h.start(web(11))
 		time.Sleep(5 * time.Second)
 		synctest.Wait()
-		d.mu.Lock()
-		defer d.mu.Unlock()
-		c := *d.config
-		d.config = &c
-		for s := range d.slots() {
+		c := *d.Config()
+		d.inForce.Store(&c)
+		for _, s := range slotsOf(d) {
 			if s.bound != 64<<20 {
 				t.Errorf("within the budget, a map is bound to %d bytes", s.bound)
 			}
 		}
 		c.Budget.Memory = 50_000
-		d.boundMaps()
-		for s := range d.slots() {
+		d.budgets.boundMaps(d.roster.everyone())
+		for _, s := range slotsOf(d) {
 			if s.bound != leastMap {
 				t.Errorf("over the budget, a map is bound to %d bytes", s.bound)
 			}
@@ -98,7 +90,7 @@ func TestMachine(t *testing.T) {
 	if err != nil || listed[pid] == 0 || listed[pid] == before[pid] {
 		t.Errorf("a new process is not listed: %v", err)
 	}
-	p, err := m.pin(pid)
+	p, err := m.Pin(pid)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -107,7 +99,7 @@ func TestMachine(t *testing.T) {
 	if err != nil || f.PID != pid || p.Gone() {
 		t.Errorf("%+v, %v", f, err)
 	}
-	if file, err := m.file(pid); err != nil || file.Size == 0 {
+	if file, err := m.File(pid); err != nil || file.Size == 0 {
 		t.Errorf("%+v, %v", file, err)
 	}
 	cmd.Process.Kill()
@@ -115,7 +107,7 @@ func TestMachine(t *testing.T) {
 	if listed, err := m.list(); err != nil || listed[pid] != 0 && listed[pid] == before[pid] || !p.Gone() {
 		t.Errorf("after its end: %v", err)
 	}
-	if _, err := m.pin(pid); err == nil {
+	if _, err := m.Pin(pid); err == nil {
 		t.Error("a process that has ended was pinned")
 	}
 }

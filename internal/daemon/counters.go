@@ -51,7 +51,7 @@ func (c *Counters) add(o Counters) {
 
 // counters returns the counters of the session. Its map may have been pruned before.
 func (s *session) counters() Counters {
-	f := figuresOf(s.manager.Status())
+	f := figuresOf(s.Manager.Status())
 	return Counters{
 		Samples: f.Samples, Caught: f.Caught, SampledNS: f.SampledNS, Known: f.Known, Repeated: f.Repeated,
 		LostSource: f.LostSource, LostQueue: f.LostQueue, LostCorrupt: f.LostCorrupt, Orphaned: f.Orphaned, Throttled: f.Throttled,
@@ -72,15 +72,3 @@ func (f *Failures) count(err error) {
 }
 
 func (f Failures) all() uint64 { return f.NotPermitted + f.Unsupported + f.Other }
-
-func (f *follower) countIntervalChange() {
-	f.d.mu.Lock()
-	defer f.d.mu.Unlock()
-	f.target.counters.IntervalChanges++
-}
-
-func (d *Daemon) countUnfiled(t *target) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	t.counters.Unfiled++
-}

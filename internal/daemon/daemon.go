@@ -16,6 +16,7 @@ import (
 	"github.com/ccmapd/ccmapd/internal/budget"
 	"github.com/ccmapd/ccmapd/internal/daemon/config"
 	"github.com/ccmapd/ccmapd/internal/process"
+	"github.com/ccmapd/ccmapd/internal/supervise"
 	"github.com/ccmapd/ccmapd/sampler/engine"
 )
 
@@ -42,68 +43,29 @@ type Options struct {
 	Details *slog.Logger
 }
 
-// Daemon samples the processes of its targets. Any goroutine may call its methods, Run once.
-//
-//	log … first               never change; audit locks itself
-//	mu                        all targets with their followers and slots, and the fields after it
-//	discovery, meter          the goroutine of Run
-//	elsewhere                 atomic
-//	unreadable                locks itself
-//	work                      the goroutines of followers and of filing
-//	removing, reloading       one removal of old files at a time, one reload
+// Daemon samples the processes of its targets. Any goroutine may call its methods, Run once. It has no lock: each of
+// its parts has its own.
 type Daemon struct {
-	log     *slog.Logger
-	details *slog.Logger // of sessions
-	audit   *audit.Log   // of what processes do, by their owners
-	load    func() (*config.Config, error)
-	hold    func(pid int, s config.Settings) config.Settings
-	turned  func() // each turn of Run
-	host    host
-	shared  *engine.Shared // nil: the engines are the caller's
-	engines []engine.Engine
-	// endpoint is one of the engines, unless they are the caller's.
-	endpoint   engine.Engine
-	unreadable engine.Unreadable
-	usedCPU    func() time.Duration // of this process
-	// usedMemory returns the bytes that this process has in use.
-	usedMemory func() int64
-	// openWhole opens the source of the whole host. Nil: no engine can.
-	openWhole func(engine.WholeOptions) (engine.Source, error)
-	events    *hub
-	write     func(path string, s *ccmap.Snapshot) error // a file of a period
-	turns     chan struct{}                              // holds a token for each process that is being attached to
-	woken     chan struct{}                              // capacity 1: something has changed
-	ctx       context.Context
+	*means
+	load      func() (*config.Config, error)
+	turned    func()         // each turn of Run
+	shared    *engine.Shared // nil: the engines are the caller's
+	roster    *roster
+	discovery *discovery
+	periods   *periods
+	budgets   *budgets
+	ctx       context.Context // of all sessions
 	stop      context.CancelCauseFunc
+	work      sync.WaitGroup // the goroutines of followers and of filing
 	first     *config.Config // of the start: its socket and port are open
-	began     time.Time
-	work      sync.WaitGroup
 
-	discovery discovery
-	meter     budget.Meter
-	elsewhere atomic.Int64 // ns of CPU time that were not for sampling
-	removing  sync.Mutex   // of old files
-	retention retention    // under removing
+	inForce   atomic.Pointer[config.Config]
+	reloaded  atomic.Pointer[error] // of the last reload
 	reloading sync.Mutex
-
-	mu        sync.Mutex
-	config    *config.Config
-	reloaded  error     // of the last reload
-	order     []*target // of the configuration, then attached ones
-	leaving   []*target // removed, and not all filed
-	running   int       // followers
-	strangers process.Strangers
-	lookAgain []int            // processes to look at; -1: all
-	asked     map[int]question // processes whose executable is looked at
-	hung      map[int]lostThread
-	ready     bool // the first scan is done
-	closing   bool
+	ready     atomic.Bool // the first scan is done
 }
 
 const (
-	// attachedAtOnce bounds the processes that are being attached to: reading symbols takes memory
-	// and time.
-	attachedAtOnce = 4
 	// endedFor is how long an attached target stays after its process has ended.
 	endedFor = time.Hour
 	// budgetEvery is the time between two looks at budgets, figures and periods.
@@ -120,7 +82,7 @@ func New(o Options) (*Daemon, error) {
 		return nil, err
 	}
 	if d.engines == nil {
-		percent := d.config.Budget.MaxHostOverhead
+		percent := d.Config().Budget.MaxHostOverhead
 		d.shared = engine.NewShared(engine.SharedOptions{MaxHostOverhead: cmp.Or(percent/100, -1), Logger: d.details})
 		d.engines = append(d.shared.Engines(), d.endpoint)
 		d.openWhole = d.shared.OpenWhole
@@ -132,45 +94,39 @@ func New(o Options) (*Daemon, error) {
 func (d *Daemon) Endpoint() engine.Engine { return d.endpoint }
 
 func newDaemon(o Options, h host) (*Daemon, error) {
-	d := &Daemon{
-		log: o.Logger, load: o.Load, hold: o.Hold, host: h, engines: o.Engines, usedCPU: budget.ProcessCPU, usedMemory: liveHeap, write: writePeriod,
-		events: newHub(), turns: make(chan struct{}, attachedAtOnce), woken: make(chan struct{}, 1),
-		discovery: discovery{host: h, seen: make(map[int]sighting)}, strangers: make(process.Strangers),
-		asked: make(map[int]question), hung: make(map[int]lostThread),
+	m := &means{
+		log: o.Logger, events: newHub(), hold: o.Hold, host: h, gate: supervise.NewGate(h, supervise.AtOnce, supervise.Estranged), engines: o.Engines,
 	}
-	if d.log == nil {
-		d.log = slog.New(slog.DiscardHandler)
+	if m.log == nil {
+		m.log = slog.New(slog.DiscardHandler)
 	}
-	d.details, d.audit = cmp.Or(o.Details, d.log), audit.New(d.log, auditBurst)
+	m.details, m.audit = cmp.Or(o.Details, m.log), audit.New(m.log, auditBurst)
+	if m.hold == nil {
+		m.hold = func(_ int, s config.Settings) config.Settings { return s }
+	}
+	d := &Daemon{means: m, load: o.Load, turned: o.Turn, discovery: newDiscovery(h, m.gate, m.log)}
 	if d.load == nil {
 		d.load = func() (*config.Config, error) { return config.Default(), nil }
 	}
-	if d.hold == nil {
-		d.hold = func(_ int, s config.Settings) config.Settings { return s }
-	}
-	d.turned = o.Turn
 	if d.turned == nil {
 		d.turned = func() {}
 	}
 	d.ctx, d.stop = context.WithCancelCause(context.Background())
-	d.endpoint = engine.Endpoint(engine.EndpointOptions{
-		Read: func(r io.Reader) (*ccmap.Map, error) { return d.readServed(d.ctx, r) }, MaxNames: mostNames,
+	m.endpoint = engine.Endpoint(engine.EndpointOptions{
+		Read: func(r io.Reader) (*ccmap.Map, error) { return readServed(d.ctx, m.gate, r) }, MaxNames: mostNames,
 	})
 	c, targets, err := d.read()
 	if err != nil {
 		return nil, err
 	}
+	m.config, m.users = d.Config, c.Listen.Open
+	d.budgets = &budgets{config: d.Config, usedCPU: budget.ProcessCPU, usedMemory: liveHeap}
+	m.hasMemory = d.budgets.hasMemory
+	d.periods = &periods{means: m, store: func() config.Store { return d.Config().Store }, write: writePeriod, began: time.Now()}
+	d.roster = &roster{means: m, ctx: d.ctx, spawn: d.work.Go, left: d.left}
+	d.first = c
 	d.apply(c, targets)
-	d.first, d.began = c, time.Now()
 	return d, nil
-}
-
-// nudge makes the goroutine of Run look for work.
-func (d *Daemon) nudge() {
-	select {
-	case d.woken <- struct{}{}:
-	default:
-	}
 }
 
 // Run samples until ctx is done. Then it ends all sessions and files all that was counted. The error
@@ -181,26 +137,20 @@ func (d *Daemon) Run(ctx context.Context) error {
 	budget := time.NewTicker(budgetEvery)
 	defer budget.Stop()
 	if d.Config().Store.Files {
-		d.work.Go(func() { d.removeOld(time.Now()) })
+		d.work.Go(func() { d.periods.removeOld(time.Now()) })
 	}
 	d.scan()
 	d.turned()
 	for ctx.Err() == nil {
 		select {
 		case <-ctx.Done():
-		case <-d.woken:
+		case <-d.discovery.woken:
 			scan.Reset(d.Config().Budget.Scan)
 			d.scan()
 		case <-scan.C:
 			d.scan()
 		case now := <-budget.C:
-			d.keepBudgets(now)
-			d.tellAll(now)
-			d.rotateDue(now)
-			d.sweep(now)
-			if d.Healthy() == nil {
-				d.turned()
-			}
+			d.turn(now)
 		}
 	}
 	return d.close()
@@ -208,59 +158,60 @@ func (d *Daemon) Run(ctx context.Context) error {
 
 // scan looks for processes, and starts followers.
 func (d *Daemon) scan() {
-	d.mu.Lock()
-	again := d.lookAgain
-	d.lookAgain = nil
-	d.mu.Unlock()
-	for _, pid := range again {
-		if pid == allProcesses {
-			d.discovery.forgetAll()
-		}
-		d.discovery.forget(pid)
-	}
-	looked, exist, err := d.discovery.scan(time.Now(), d.follows)
+	looked, exist, err := d.discovery.scan(time.Now(), d.roster.follows)
 	if err != nil {
 		d.log.Error("cannot look for processes", "error", err)
 		return
 	}
-	found := d.identify(d.wanted(looked))
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.dropEnded(exist)
-	d.admitOthers()
-	for _, c := range found {
-		d.offer(c)
-	}
-	d.schedule()
-	d.ready = true
+	wanted := slices.DeleteFunc(looked, func(f process.Facts) bool { return !d.roster.wants(f) || d.discovery.isAsked(f.PID) })
+	found := d.discovery.identify(wanted)
+	d.gate.Forget(func(pid int) bool { _, lives := exist[pid]; return lives })
+	d.roster.update(exist, found)
+	d.ready.Store(true)
 }
 
-// tellAll raises events about the sessions.
-func (d *Daemon) tellAll(now time.Time) {
-	d.mu.Lock()
-	all := slices.Collect(d.sessions())
-	d.mu.Unlock()
-	for _, s := range all {
+// turn keeps budgets, raises events, files periods, and forgets targets: once a second.
+func (d *Daemon) turn(now time.Time) {
+	sessions := d.roster.sessions()
+	d.budgets.charge(now, sessions)
+	d.budgets.boundMaps(d.roster.everyone())
+	for _, s := range sessions {
 		s.tell(now)
+	}
+	d.periods.rotate(now, d.roster.all(), d.work.Go)
+	d.sweep(now)
+	if d.Healthy() == nil {
+		d.turned()
 	}
 }
 
 // sweep forgets attached targets whose process has ended long ago, and removed targets that are
 // filed.
 func (d *Daemon) sweep(now time.Time) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	for _, t := range slices.Clone(d.order) {
-		if t.attached != nil && !t.ended.IsZero() && now.Sub(t.ended) > endedFor {
-			d.detach(t)
+	for _, t := range d.roster.all() {
+		if t.endedFor(now) > endedFor {
+			d.roster.detach(t)
 		}
 	}
-	for _, t := range d.leaving {
-		if len(t.followers) == 0 && !t.removing && !now.Before(t.rotation) {
-			t.removing = true
-			d.work.Go(func() { d.fileLast(t) })
-		}
+	for _, t := range d.roster.due(now) {
+		d.work.Go(func() { d.fileLast(t) })
 	}
+}
+
+// fileLast files a removed target, and forgets it.
+func (d *Daemon) fileLast(t *target) {
+	filed := d.periods.fileLast(t)
+	if d.roster.forget(t, filed) && !filed {
+		d.log.Error("samples are lost, because no file could be written", "target", t.Name)
+	}
+}
+
+// left files what a process has left that is not sampled any more, and makes the daemon look at it again: it may have
+// replaced itself by another program.
+func (d *Daemon) left(t *target, f *follower) {
+	d.discovery.lookAgain(f.facts.PID) // before filing, which waits for a disk
+	f.raise(EventState, "%s: %s", Waiting, t.tally.last())
+	d.periods.fileAtEnd(t)
 }
 
 // Times to end, within the 30 s that systemd gives: a disk or a file system may never answer. Its
@@ -274,10 +225,8 @@ const (
 // close ends all sessions and files their counts. The error names the targets that could not be filed in
 // time.
 func (d *Daemon) close() error {
-	d.mu.Lock()
-	d.closing = true
-	all := slices.Concat(d.order, d.leaving)
-	d.mu.Unlock()
+	d.roster.close()
+	all := d.roster.everyone()
 	ctx, cancel := context.WithTimeout(context.Background(), closeTime)
 	defer cancel()
 	d.stop(ErrEnds)
@@ -287,8 +236,8 @@ func (d *Daemon) close() error {
 	}
 	var err error
 	if d.Config().Store.Files {
-		err = d.fileAll(ctx, all)
-		within(ctx, closeTime, func() { d.removeOld(time.Now()) })
+		err = d.periods.fileAll(ctx, all)
+		within(ctx, closeTime, func() { d.periods.removeOld(time.Now()) })
 	}
 	if ended && d.shared != nil { // it needs sources that have ended
 		err = errors.Join(err, d.shared.Close())
@@ -316,9 +265,7 @@ func within(ctx context.Context, most time.Duration, f func()) bool {
 
 // Ready returns nil once the first scan is done.
 func (d *Daemon) Ready() error {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if !d.ready {
+	if !d.ready.Load() {
 		return errors.New("the first look for processes is not done")
 	}
 	return nil
@@ -326,9 +273,7 @@ func (d *Daemon) Ready() error {
 
 // Healthy returns an error that names a session that is stuck.
 func (d *Daemon) Healthy() error {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	for s := range d.sessions() {
+	for _, s := range d.roster.sessions() {
 		if err := s.health(time.Now()); err != nil {
 			return err
 		}

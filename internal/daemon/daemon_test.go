@@ -25,7 +25,7 @@ func TestProcessesBeforeAndAfter(t *testing.T) {
 		if s := mustTarget(t, d, "web"); s.State != Waiting || s.Reason != "no process fits" || len(s.Processes) != 0 {
 			t.Errorf("without a process: %+v", s)
 		}
-		if _, err := d.Snapshot(t.Context(), "web", 0, false); !errors.Is(err, ErrNoProfile) {
+		if _, err := d.Snapshot(t.Context(), "web", 0); !errors.Is(err, ErrNoProfile) {
 			t.Errorf("profile of nothing: %v", err)
 		}
 		h.start(web(10))
@@ -140,29 +140,17 @@ func TestReplicas(t *testing.T) {
 	})
 }
 
-// TestMergedSnapshotsAreShared: readers within a second get one merge.
-func TestMergedSnapshotsAreShared(t *testing.T) {
+// TestSnapshotIsFresh: a snapshot of several processes has what they have counted until it was asked for.
+func TestSnapshotIsFresh(t *testing.T) {
 	t.Parallel()
 	inDaemon(t, webConfig(), func(t *testing.T, h *fakeHost, d *Daemon) {
 		h.start(web(10))
 		h.start(web(11))
 		time.Sleep(4 * time.Second)
-		first, err := d.Snapshot(t.Context(), "web", 0, false)
-		if err != nil {
-			t.Fatal(err)
-		}
-		time.Sleep(mergeEvery - time.Millisecond)
-		if again, err := d.Snapshot(t.Context(), "web", 0, false); again != first || err != nil {
-			t.Errorf("within a second: another snapshot, %v", err)
-		}
-		time.Sleep(2 * mergeEvery)
-		later, err := d.Snapshot(t.Context(), "web", 0, false)
-		if err != nil || later == first || later.Total().Samples <= first.Total().Samples {
-			t.Errorf("after a second: %d samples, %d before, %v", later.Total().Samples, first.Total().Samples, err)
-		}
-		fresh, err := d.Snapshot(t.Context(), "web", 0, true)
-		if err != nil || fresh.Total().Samples <= later.Total().Samples {
-			t.Errorf("fresh: %d samples, %d before, %v", fresh.Total().Samples, later.Total().Samples, err)
+		first := samplesOf(t, d, "web", 0)["main.work"]
+		time.Sleep(100 * time.Millisecond)
+		if later := samplesOf(t, d, "web", 0)["main.work"]; later < first+15 {
+			t.Errorf("a tenth of a second later: %d samples, %d before", later, first)
 		}
 	})
 }
@@ -206,7 +194,7 @@ func TestBreak(t *testing.T) {
 		if s := mustTarget(t, d, "web"); s.State != Sampling || s.Failures != 1 || h.attempts() != 2 {
 			t.Errorf("%d attempts, %+v", h.attempts(), s)
 		}
-		profile, err := d.Snapshot(t.Context(), "web", 0, true)
+		profile, err := d.Snapshot(t.Context(), "web", 0)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -231,9 +219,7 @@ func TestCrashLoop(t *testing.T) {
 		if n := h.attempts(); n < 5 || n > 16 {
 			t.Errorf("%d attempts in five minutes", n)
 		}
-		d.mu.Lock()
-		slots, followers := len(d.order[0].slots), len(d.order[0].followers)
-		d.mu.Unlock()
+		slots, followers := len(slotsOf(d)), len(d.roster.all()[0].all())
 		if slots > 1 || followers > 1 {
 			t.Errorf("%d slots and %d followers are left", slots, followers)
 		}
@@ -249,7 +235,8 @@ func TestCrashLoop(t *testing.T) {
 // owner whose processes have cost many threads none is. Others are sampled.
 func TestHungProcesses(t *testing.T) {
 	t.Parallel()
-	c := webConfig(func(c *config.Config) { c.Targets[0].Max = 2 * mostHung })
+	const hungBound = 16 // see package supervise
+	c := webConfig(func(c *config.Config) { c.Targets[0].Max = 2 * hungBound })
 	inDaemon(t, c, func(t *testing.T, h *fakeHost, d *Daemon) {
 		start := func(pid, owner int, refuse error) *fakeProcess {
 			p := web(pid)
@@ -257,12 +244,12 @@ func TestHungProcesses(t *testing.T) {
 			return h.start(p)
 		}
 		var hung []*fakeProcess
-		for i := range mostHung {
+		for i := range hungBound {
 			hung = append(hung, start(10+i, 1, fmt.Errorf("load symbols: %w", hang.ErrHung)))
 		}
 		time.Sleep(5 * time.Minute)
-		if n := h.attempts(); n != mostHung {
-			t.Errorf("%d attempts to attach to %d processes", n, mostHung)
+		if n := h.attempts(); n != hungBound {
+			t.Errorf("%d attempts to attach to %d processes", n, hungBound)
 		}
 		s := mustTarget(t, d, "web")
 		if p := s.Processes[0]; p.State != Refused || p.NextTry != nil || !strings.Contains(p.Cure, "thread") {
@@ -275,7 +262,7 @@ func TestHungProcesses(t *testing.T) {
 			t.Fatal(err)
 		}
 		time.Sleep(5 * time.Second)
-		if n := h.attempts(); n != mostHung+2 || samplesOf(t, d, "web", 200)["main.work"] == 0 {
+		if n := h.attempts(); n != hungBound+2 || samplesOf(t, d, "web", 200)["main.work"] == 0 {
 			t.Errorf("%d attempts, and another owner's process has %v", n, samplesOf(t, d, "web", 200))
 		}
 		for _, p := range hung {
@@ -306,7 +293,7 @@ func TestReusedNumber(t *testing.T) {
 		}
 		h.mu.Unlock()
 		time.Sleep(10 * time.Second)
-		if _, err := d.Snapshot(t.Context(), "web", 0, true); !errors.Is(err, ErrNoProfile) {
+		if _, err := d.Snapshot(t.Context(), "web", 0); !errors.Is(err, ErrNoProfile) {
 			t.Errorf("%v, %+v", err, mustTarget(t, d, "web"))
 		}
 	})
@@ -367,9 +354,7 @@ func TestExecBesideFiling(t *testing.T) {
 	inDaemon(t, c, func(t *testing.T, h *fakeHost, d *Daemon) {
 		p := h.start(web(10))
 		time.Sleep(3 * time.Second)
-		d.mu.Lock()
-		filing := d.order[0].filing
-		d.mu.Unlock()
+		filing := d.roster.all()[0].filing
 		filing <- struct{}{}
 		defer func() { <-filing }()
 		next := web(0)

@@ -5,39 +5,35 @@ import (
 	"context"
 	"encoding/binary"
 	"fmt"
+	"log/slog"
 	"net"
 	"os"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/ccmapd/ccmapd/internal/process"
+	"github.com/ccmapd/ccmapd/internal/supervise"
 )
 
 // host is the machine; tests have their own. Its methods may be called by any goroutine.
 type host interface {
+	supervise.Host
 	// list returns all processes: their numbers, each with an identity that changes when
 	// the number becomes another process's.
 	list() (map[int]uint64, error)
 	facts(pid int) (process.Facts, error)
-	file(pid int) (process.FileID, error) // of the executable
 	identity(pid int) (process.Identity, error)
-	pin(pid int) (pinned, error)
 	clock(pid int) (time.Duration, error)                                // CPU time of the process
 	dial(ctx context.Context, network, address string) (net.Conn, error) // to an endpoint
 }
 
-// pinned is a process that is held on to: its number can become another one's meanwhile.
-type pinned interface {
-	Gone() bool
-	Close()
-}
-
 // machine is the host that the daemon runs on.
-type machine struct{}
+type machine struct{ supervise.Machine }
 
 // list reads the numbers and inodes of /proc. The kernel gives the directory of a process an
 // inode number when it is first looked at, and a new one to the next process of that number
@@ -82,17 +78,7 @@ func addEntries(found map[int]uint64, entries []byte) {
 
 func (machine) facts(pid int) (process.Facts, error) { return process.FactsOf(pid) }
 
-func (machine) file(pid int) (process.FileID, error) { return process.FileOf(pid) }
-
 func (machine) identity(pid int) (process.Identity, error) { return process.IdentityOf(pid) }
-
-func (machine) pin(pid int) (pinned, error) {
-	p, err := process.Pin(pid)
-	if err != nil {
-		return nil, err
-	}
-	return p, nil
-}
 
 func (machine) clock(pid int) (time.Duration, error) {
 	t, err := process.ReadCPUTimes(pid)
@@ -103,10 +89,49 @@ func (machine) dial(ctx context.Context, network, address string) (net.Conn, err
 	return new(net.Dialer).DialContext(ctx, network, address)
 }
 
-// discovery remembers which processes were looked at. The goroutine of Run owns it.
+// discovery looks for processes, and remembers which were looked at. The goroutine of Run owns it, but for again.
 type discovery struct {
 	host host
+	gate *supervise.Gate
+	log  *slog.Logger
 	seen map[int]sighting
+
+	mu    sync.Mutex
+	again []int         // processes to look at again; allProcesses: all
+	asked map[int]bool  // processes whose executable is looked at; true: Run waits for the answer no more
+	woken chan struct{} // capacity 1: something has changed
+}
+
+func newDiscovery(h host, g *supervise.Gate, log *slog.Logger) *discovery {
+	return &discovery{host: h, gate: g, log: log, seen: make(map[int]sighting), asked: make(map[int]bool), woken: make(chan struct{}, 1)}
+}
+
+// allProcesses, to be looked at again.
+const allProcesses = -1
+
+// lookAgain makes the next scan look at a process as if it were new, and makes that scan come soon. Any goroutine may
+// call it.
+func (v *discovery) lookAgain(pid int) {
+	v.mu.Lock()
+	v.again = append(v.again, pid)
+	v.mu.Unlock()
+	select {
+	case v.woken <- struct{}{}:
+	default:
+	}
+}
+
+// forgetDue forgets the processes that are to be looked at again.
+func (v *discovery) forgetDue() {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	for _, pid := range v.again {
+		if pid == allProcesses {
+			clear(v.seen)
+		}
+		delete(v.seen, pid)
+	}
+	v.again = nil
 }
 
 // sighting is the last look at a process. Programs begin as another one, and replace
@@ -125,6 +150,7 @@ const (
 // scan returns the facts of the processes that are new or due, and the processes that exist. It
 // looks at no process that is followed: its session notices an exec.
 func (v *discovery) scan(now time.Time, followed func(pid int) bool) (looked []process.Facts, exist map[int]uint64, err error) {
+	v.forgetDue()
 	exist, err = v.host.list()
 	if err != nil {
 		return nil, nil, err
@@ -153,24 +179,80 @@ func (v *discovery) scan(now time.Time, followed func(pid int) bool) (looked []p
 	return looked, exist, nil
 }
 
-// forget makes the next scan look at a process as if it were new.
-func (v *discovery) forget(pid int) { delete(v.seen, pid) }
-
-// forgetAll makes the next scan look at all processes.
-func (v *discovery) forgetAll() { clear(v.seen) }
-
-// rememberStranger remembers an executable for a while, for a longer one each time.
-func (d *Daemon) rememberStranger(file process.FileID) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.strangers.Remember(file)
+// candidate is a process that a target would take, with its executable.
+type candidate struct {
+	process.Facts
+	file process.FileID // zero: not known
 }
 
-// forgetStranger forgets an executable whose process could be attached to after all.
-func (d *Daemon) forgetStranger(file process.FileID) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.strangers.Forget(file)
+// identifyWait is how long the file systems of executables have to answer.
+const identifyWait = time.Second
+
+// identify looks at the executables of processes, all at once: a file system may hang. A process whose executable does
+// not answer is left out, costs a thread, and is looked at again when it does.
+func (v *discovery) identify(all []process.Facts) (found []candidate) {
+	answers := make(chan candidate, len(all))
+	v.mu.Lock()
+	for _, f := range all {
+		v.asked[f.PID] = false
+		go v.ask(f, answers)
+	}
+	v.mu.Unlock()
+	timeout := time.NewTimer(identifyWait)
+	defer timeout.Stop()
+	for range all {
+		select {
+		case c := <-answers:
+			found = append(found, c)
+		case <-timeout.C:
+			return append(found, v.giveUp(all, answers)...)
+		}
+	}
+	return found
+}
+
+// ask looks at the executable of a process.
+func (v *discovery) ask(f process.Facts, answers chan<- candidate) {
+	file, _ := v.host.File(f.PID) // an error is the follower's to tell
+	v.mu.Lock()
+	late := v.asked[f.PID]
+	delete(v.asked, f.PID)
+	answers <- candidate{f, file} // has room for all
+	v.mu.Unlock()
+	if late {
+		v.gate.Freed(f.PID)
+		v.lookAgain(f.PID)
+	}
+}
+
+// giveUp ends the wait for executables. It returns the last answers.
+func (v *discovery) giveUp(all []process.Facts, answers <-chan candidate) (found []candidate) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	for _, f := range all {
+		if _, waits := v.asked[f.PID]; waits {
+			v.asked[f.PID] = true
+			v.gate.NoteHung(gated(f))
+			v.log.Warn("the file system of an executable does not answer", "pid", f.PID)
+		}
+	}
+	for len(answers) > 0 {
+		found = append(found, <-answers)
+	}
+	return found
+}
+
+// isAsked reports whether the executable of a process is looked at, still.
+func (v *discovery) isAsked(pid int) bool {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	_, is := v.asked[pid]
+	return is
+}
+
+// gated names a process for the gate.
+func gated(f process.Facts) supervise.Process {
+	return supervise.Process{PID: f.PID, Started: f.Started, Owner: f.UID}
 }
 
 // Candidate is a process that a target would take, an endpoint, or the whole host.
@@ -188,30 +270,25 @@ type Candidate struct {
 // whole host.
 // It samples nothing, and connects to nothing.
 func (d *Daemon) Check() ([]Candidate, error) {
-	looked, _, err := (&discovery{host: d.host, seen: make(map[int]sighting)}).scan(time.Now(), d.follows)
+	looked, _, err := newDiscovery(d.host, d.gate, d.log).scan(time.Now(), d.roster.follows)
 	if err != nil {
 		return nil, err
 	}
 	slices.SortFunc(looked, func(a, b process.Facts) int {
 		return cmp.Or(cmp.Compare(a.Started, b.Started), cmp.Compare(a.PID, b.PID))
 	})
-	d.mu.Lock()
-	defer d.mu.Unlock()
 	taken := make(map[*target]int)
 	var found []Candidate
-	for _, t := range d.order {
+	for _, t := range d.roster.all() {
 		if t.hasNoProcess() {
 			found = append(found, Candidate{Target: t.Name, URL: t.Match.URL, OfHost: t.Match.Host})
 		}
 	}
 	for _, f := range looked {
-		i := slices.IndexFunc(d.order, func(t *target) bool { return t.fits(f) })
-		if i < 0 {
-			continue
+		if t := d.roster.of(f); t != nil {
+			taken[t]++
+			found = append(found, Candidate{Target: t.Name, PID: f.PID, Executable: f.Executable, User: f.User(), LeftOut: taken[t] > t.Max})
 		}
-		t := d.order[i]
-		taken[t]++
-		found = append(found, Candidate{Target: t.Name, PID: f.PID, Executable: f.Executable, User: f.User(), LeftOut: taken[t] > t.Max})
 	}
 	return found, nil
 }

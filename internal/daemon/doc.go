@@ -25,5 +25,21 @@
 // A new configuration is checked as a whole before any of it takes effect. Targets that it
 // leaves as they are go on undisturbed.
 //
+// Each part has a lock of its own, where it has one, and none reaches into another. They are, from above:
+//
+//	Daemon     once a second: scan, budgets, events, periods; requests
+//	roster     all targets, in the order of the configuration; gives processes to them
+//	target     a name and a rule; owns its followers
+//	follower   one process: attach, sample, wait (its state is a [supervise.Life])
+//	session    one session of a follower ([recording.Recording])
+//	shelf      the slots of a target, each with a map; followers take slots, readers read them
+//	tally      the counters of a target, and why its last process has ended
+//	discovery  looks for processes, and identifies their executables
+//	periods    files what targets count, and removes old files
+//	budgets    CPU time and memory
+//	means      what all of them sample with: engines, the [supervise.Gate], logs, events
+//
+// Locks are taken from above: a roster's before a target's, a target's before a tally's or a shelf's.
+//
 // Nothing here knows HTTP. Package api answers requests from a [Daemon].
 package daemon

@@ -195,7 +195,7 @@ func awaitSamples(t *testing.T, d *Daemon, method string) map[string]int64 {
 func awaitSamplesFor(t *testing.T, d *Daemon, method string, seconds int) map[string]int64 {
 	t.Helper()
 	for range seconds {
-		if _, err := d.Snapshot(t.Context(), "billing", 0, true); !errors.Is(err, ErrNoProfile) {
+		if _, err := d.Snapshot(t.Context(), "billing", 0); !errors.Is(err, ErrNoProfile) {
 			if got := samplesOf(t, d, "billing", 0); got[method] > 0 {
 				return got
 			}
@@ -231,7 +231,7 @@ func TestEndpoint(t *testing.T) {
 		if err != nil || bytes.Contains(text, []byte(`"pid"`)) || bytes.Contains(text, []byte(`"start"`)) {
 			t.Errorf("an endpoint has neither pid nor start: %s, %v", text, err)
 		}
-		profile, err := d.Snapshot(t.Context(), "billing", 0, true)
+		profile, err := d.Snapshot(t.Context(), "billing", 0)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -330,9 +330,7 @@ func TestTwoProgramsAtOneAddress(t *testing.T) {
 		if n := requests.Load(); n < 20 || n > 90 {
 			t.Errorf("%d requests in half an hour, want two a minute", n)
 		}
-		d.mu.Lock()
-		defer d.mu.Unlock()
-		if n := len(d.order[0].slots); n > 1 {
+		if n := len(slotsOf(d)); n > 1 {
 			t.Errorf("%d maps are left", n)
 		}
 	})
@@ -514,7 +512,7 @@ func TestLabelsOfEndpoint(t *testing.T) {
 		inDaemon(t, billingConfig(func(one *config.Target) { one.Labels = labels }), func(t *testing.T, h *fakeHost, d *Daemon) {
 			h.network.serve(t, taking(canned(t, "main.bill", "build-1")))
 			awaitSamples(t, d, "main.bill")
-			s, err := d.Snapshot(t.Context(), "billing", 0, true)
+			s, err := d.Snapshot(t.Context(), "billing", 0)
 			if err != nil {
 				t.Fatal(err)
 			}

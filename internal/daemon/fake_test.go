@@ -20,6 +20,7 @@ import (
 	"github.com/ccmapd/ccmapd/ccmap"
 	"github.com/ccmapd/ccmapd/internal/daemon/config"
 	"github.com/ccmapd/ccmapd/internal/process"
+	"github.com/ccmapd/ccmapd/internal/supervise"
 	"github.com/ccmapd/ccmapd/internal/testrun"
 	"github.com/ccmapd/ccmapd/sampler"
 	"github.com/ccmapd/ccmapd/sampler/engine"
@@ -60,6 +61,17 @@ type fakeHost struct {
 	mostNames    int64
 	entire       *fakeProcess // that stands for the whole host
 	turns        atomic.Int64 // of the daemon
+	// usesFrom is when the daemon begins to use half a CPU, by the clock; 0: it uses none.
+	usesFrom   atomic.Int64
+	usedMemory atomic.Int64 // by the daemon
+}
+
+// usedCPU returns the CPU time that the daemon has used.
+func (h *fakeHost) usedCPU() time.Duration {
+	if from := h.usesFrom.Load(); from != 0 {
+		return time.Since(time.Unix(0, from)) / 2
+	}
+	return 0
 }
 
 func newFakeHost() *fakeHost {
@@ -152,7 +164,7 @@ func (h *fakeHost) facts(pid int) (process.Facts, error) {
 	return p.Facts, nil
 }
 
-func (h *fakeHost) file(pid int) (process.FileID, error) {
+func (h *fakeHost) File(pid int) (process.FileID, error) {
 	p, err := h.of(pid)
 	if err != nil {
 		return process.FileID{}, err
@@ -181,7 +193,7 @@ func (h *fakeHost) clock(pid int) (time.Duration, error) {
 	return time.Duration(1+h.attempts()) * time.Second, nil
 }
 
-func (h *fakeHost) pin(pid int) (pinned, error) {
+func (h *fakeHost) Pin(pid int) (supervise.Pin, error) {
 	p, err := h.of(pid)
 	if err != nil {
 		return nil, err
@@ -343,7 +355,7 @@ func inLoggingDaemon(t *testing.T, c *config.Config, log *slog.Logger, test func
 		if err != nil {
 			t.Fatal(err)
 		}
-		d.usedCPU = func() time.Duration { return 0 }
+		d.budgets.usedCPU, d.budgets.usedMemory = h.usedCPU, h.usedMemory.Load
 		d.openWhole = h.openWhole
 		ctx, stop := context.WithCancel(t.Context())
 		done := make(chan error, 1)
@@ -362,6 +374,16 @@ func inLoggingDaemon(t *testing.T, c *config.Config, log *slog.Logger, test func
 	})
 }
 
+// slotsOf returns the slots of all targets.
+func slotsOf(d *Daemon) (all []*slot) {
+	for _, t := range d.roster.everyone() {
+		t.shelf.mu.Lock()
+		all = append(all, t.shelf.slots...)
+		t.shelf.mu.Unlock()
+	}
+	return all
+}
+
 func mustTarget(t *testing.T, d *Daemon, name string) TargetStatus {
 	t.Helper()
 	s, err := d.Target(name)
@@ -374,7 +396,7 @@ func mustTarget(t *testing.T, d *Daemon, name string) TargetStatus {
 // samplesOf returns the samples of a target by method, after all that was pushed was folded.
 func samplesOf(t *testing.T, d *Daemon, name string, pid int) map[string]int64 {
 	t.Helper()
-	s, err := d.Snapshot(t.Context(), name, pid, true)
+	s, err := d.Snapshot(t.Context(), name, pid)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -5,11 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/ccmapd/ccmapd/internal/advice"
 	"github.com/ccmapd/ccmapd/internal/hang"
 	"github.com/ccmapd/ccmapd/internal/process"
+	"github.com/ccmapd/ccmapd/internal/supervise"
 	"github.com/ccmapd/ccmapd/sampler"
 	"github.com/ccmapd/ccmapd/sampler/engine"
 )
@@ -17,33 +20,30 @@ import (
 // follower attaches to one process of a target, and samples it until it ends. The follower of an
 // endpoint or of the whole host has the number 0, and no facts.
 //
-//	d, target, facts        never change
-//	settled                 closed when the first attempt has succeeded or failed
+//	means … settled         never change, or lock themselves
+//	cancel                  under the target's lock
 //	identity … unreadable   the goroutine of run; identity and program do not change while a session runs
-//	all others              under the daemon's mu
+//	owner                   under mu
 type follower struct {
-	d      *Daemon
-	target *target
-	facts  process.Facts
+	*means
+	aim
+	facts   process.Facts
+	shelf   *shelf
+	tally   *tally
+	life    *supervise.Life
+	session atomic.Pointer[session] // that runs
+	first   attempt
 
-	cancel  context.CancelCauseFunc // nil: not started
-	state   State
-	since   time.Time // of the state
-	reason  string
-	cure    string
-	next    time.Time // attempt, or start
-	delay   backoff
-	slot    *slot // with the session
-	settled chan struct{}
-	first   error // of the first attempt
-
-	owner process.Owner // of the process, when it was looked at last
+	cancel context.CancelCauseFunc // nil: not started
 
 	identity process.Identity // of the process, before it was read
 	broke    time.Duration    // CPU time of the process when its session ended by an error; 0: none did
 	program  engine.Program   // that the process ran then
 
 	unreadable bool // no engine could read the program in the last attempt
+
+	mu    sync.Mutex
+	owner process.Owner // of the process, when it was looked at last
 }
 
 // State is the state of a target or of one of its processes.
@@ -59,11 +59,52 @@ const (
 	Ended     State = "ended" // the process of an attached target
 )
 
+// stateOf names the state of a process for readers, who learn of one that costs a thread by its reason.
+func stateOf(s supervise.State) State {
+	switch s {
+	case supervise.Opening:
+		return Attaching
+	case supervise.Open:
+		return Sampling
+	case supervise.Refused, supervise.Hung:
+		return Refused
+	}
+	return Waiting
+}
+
+// attempt is the outcome of a follower's first attempt to attach, for whoever waits for it.
+type attempt struct {
+	once sync.Once
+	done chan struct{}
+	err  error
+}
+
+// settle notes the outcome, once.
+func (a *attempt) settle(err error) {
+	a.once.Do(func() {
+		a.err = err
+		close(a.done)
+	})
+}
+
+const (
+	firstWait, longestWait = time.Second, time.Minute
+	jitter                 = 0.2
+)
+
+func (t *target) newFollower(facts process.Facts) *follower {
+	wait := supervise.Backoff{First: firstWait, Longest: longestWait, Jitter: jitter}
+	return &follower{
+		means: t.means, aim: t.aim, shelf: t.shelf, tally: t.tally, facts: facts, owner: facts.Owner,
+		life: supervise.NewLife(supervise.Policy{Refused: wait}, time.Now()), first: attempt{done: make(chan struct{})},
+	}
+}
+
 // run attaches and samples, again and again, until the process has ended or ctx is done.
 func (f *follower) run(ctx context.Context) {
-	defer f.leave()
+	defer f.first.settle(sampler.ErrNoProcess)
 	for ctx.Err() == nil {
-		ending, life, err := f.once(ctx)
+		ending, life, err := f.sample(ctx)
 		if errors.Is(err, errBetter) {
 			continue
 		}
@@ -77,18 +118,18 @@ func (f *follower) run(ctx context.Context) {
 			f.endure(ctx, err)
 			return
 		}
-		f.putOff(err, life)
+		next := f.putOff(err, life)
 		select {
 		case <-ctx.Done():
-		case <-time.After(time.Until(f.nextTry())):
+		case <-time.After(time.Until(next)):
 		}
 	}
 }
 
-// once attaches, and samples until the session ends. Its life is 0 if it did not begin.
-func (f *follower) once(ctx context.Context) (ending sampler.Ending, life time.Duration, err error) {
+// sample attaches, and samples until the session ends. Its life is 0 if it did not begin.
+func (f *follower) sample(ctx context.Context) (ending sampler.Ending, life time.Duration, err error) {
 	s, err := f.attach(ctx)
-	f.settle(err)
+	f.first.settle(err)
 	if err != nil {
 		return sampler.Ending{}, 0, err
 	}
@@ -97,152 +138,84 @@ func (f *follower) once(ctx context.Context) (ending sampler.Ending, life time.D
 	if better := found(); better && err == nil && !ending.Exited {
 		err = errBetter
 	}
-	if err != nil && !f.target.hasNoProcess() {
-		f.broke, _ = f.d.host.clock(f.facts.PID) // 0 of a process that has ended: there is no next session
+	if err != nil && !f.hasNoProcess() {
+		f.broke, _ = f.host.clock(f.facts.PID) // 0 of a process that has ended: there is no next session
 	}
 	return ending, time.Since(s.began), err
 }
 
-// settle tells Attach how the first attempt went.
-func (f *follower) settle(err error) {
-	f.d.mu.Lock()
-	defer f.d.mu.Unlock()
-	select {
-	case <-f.settled:
-	default:
-		f.first = err
-		close(f.settled)
-	}
-}
-
-// isOver reports whether the process needs no further attempt. An endpoint needs another follower
-// where it needs another map.
+// isOver reports whether the process needs no further attempt.
 func (f *follower) isOver(ending sampler.Ending, life time.Duration, err error) bool {
-	d, t := f.d, f.target
-	now, gone := d.host.facts(f.facts.PID)
+	now, gone := f.host.facts(f.facts.PID)
 	replaced := gone == nil && now.Started == f.facts.Started && !now.Ended // by exec
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	switch {
-	case err == nil && ending.Exited:
-		t.restarts++
-		t.ending = ending.Reason
-		if !replaced {
-			t.delay.lived(time.Now(), life, t.leastLife())
-		}
-		return true
-	case t.endsMap(ending, err):
-		t.ending = err.Error()
-		t.delay.lived(time.Now(), life, longLife)
-		return true
-	case f.isAway(err):
-		if life > 0 {
-			t.restarts++
-		}
-		return false
-	case errors.Is(err, sampler.ErrNoProcess):
-		t.ending = "the process has ended"
-		return true
-	case errors.Is(err, sampler.ErrNotManaged):
-		t.strangers[f.facts.PID] = true
-		t.ending = err.Error()
+	if f.tally.over(f.facts.PID, ending, life, err, replaced) {
 		return true
 	}
-	if !f.unreadable { // else it was counted
-		t.counters.Failures.count(err)
+	if !f.unreadable && !f.isAway(err) { // else it was counted
+		f.tally.count(func(c *Counters) { c.Failures.count(err) })
 	}
 	return false
 }
 
-// putOff notes why nothing can be sampled now, after a session of such a life, and when to try again.
-func (f *follower) putOff(err error, life time.Duration) {
-	state, log, level := Refused, f.d.log, slog.LevelWarn
+// putOff notes why nothing can be sampled now, after a session of such a life, and returns when to try again.
+func (f *follower) putOff(err error, life time.Duration) time.Time {
+	as, log, level := supervise.Refused, f.log, slog.LevelWarn
 	still := f.unreadable
 	f.unreadable = errors.Is(err, sampler.ErrProgram)
 	switch {
 	case f.isAway(err): // perhaps for weeks
-		state, log, level = Waiting, f.d.details, slog.LevelInfo
-	case f.unreadable && f.d.unreadable.Told(f.program):
-		log, level = f.d.details, slog.LevelDebug
+		as, log, level = supervise.Waiting, f.details, slog.LevelInfo
+	case f.unreadable && f.means.unreadable.Told(f.program):
+		log, level = f.details, slog.LevelDebug
 	}
-	cure, known := advice.Of(err)
-	if !known {
-		cure = f.target.cureOf(err)
+	is := f.life.FailAs(time.Now(), as, f.advised(err), life)
+	if !still || !f.unreadable { // else nothing is new
+		f.tell(is)
 	}
-	f.d.mu.Lock()
-	f.delay.fail(time.Now(), life)
-	next := f.delay.until
-	f.d.mu.Unlock()
-	if still && f.unreadable {
-		f.stay(err.Error(), next)
-	} else {
-		f.change(state, err.Error(), cure, next)
-	}
-	log.Log(context.Background(), level, "cannot sample", "target", f.target.Name, f.attr(), "error", err, "next try", next)
+	log.Log(context.Background(), level, "cannot sample", "target", f.Name, f.attr(f.facts.PID), "error", err, "next try", is.Next)
+	return is.Next
 }
 
-// attr names the process or the endpoint in the log.
-func (f *follower) attr() slog.Attr {
-	switch {
-	case f.target.isEndpoint():
-		return slog.String("url", f.target.Match.URL)
-	case f.target.Match.Host:
-		return slog.Bool("host", true)
+// hungLook is the time between two looks whether a process has ended that costs a thread.
+const hungLook = 10 * time.Second
+
+// endure waits until a process ends that has cost a thread.
+func (f *follower) endure(ctx context.Context, err error) {
+	f.tell(f.life.Fail(time.Now(), advice.Add(err, "It costs the daemon a thread, and is not tried again. End the process."), 0))
+	f.log.Warn("cannot sample, and does not try again", "target", f.Name, f.attr(f.facts.PID), "error", err)
+	tick := time.NewTicker(hungLook)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+			if now, err := f.host.facts(f.facts.PID); err != nil || now.Ended || now.Started != f.facts.Started {
+				f.tally.end("the process has ended")
+				return
+			}
+		}
 	}
-	return slog.Int("pid", f.facts.PID)
 }
 
-func (f *follower) nextTry() time.Time {
-	f.d.mu.Lock()
-	defer f.d.mu.Unlock()
-	return f.next
-}
-
-// enter changes the state to one without a next try.
-func (f *follower) enter(s State, reason string) { f.change(s, reason, "", time.Time{}) }
-
-// change changes the state, and raises an event.
-func (f *follower) change(s State, reason, cure string, next time.Time) {
-	f.d.mu.Lock()
-	f.state, f.reason, f.since, f.cure, f.next = s, reason, time.Now(), cure, next
-	f.d.mu.Unlock()
-	text := string(s)
-	if reason != "" {
-		text += ": " + reason
+// tell raises an event about a state.
+func (f *follower) tell(is supervise.Standing) {
+	text := string(stateOf(is.State))
+	if is.Err != nil {
+		text += ": " + is.Err.Error()
 	}
 	f.raise(EventState, "%s", text)
 }
 
-// stay notes the reason of a state that has not changed, and raises no event.
-func (f *follower) stay(reason string, next time.Time) {
-	f.d.mu.Lock()
-	defer f.d.mu.Unlock()
-	f.reason, f.next = reason, next
-}
-
 func (f *follower) raise(k Kind, format string, args ...any) {
-	f.d.events.raise(Event{
-		Kind: k, Target: f.target.Name, PID: f.facts.PID, Owner: f.ownerNow(), OfHost: f.target.Match.Host, Text: fmt.Sprintf(format, args...),
+	f.events.raise(Event{
+		Kind: k, Target: f.Name, PID: f.facts.PID, Owner: f.ownerNow(), OfHost: f.Match.Host, Text: fmt.Sprintf(format, args...),
 	})
 }
 
-// leave gives up the follower's place, and makes the daemon look at the process again: it may
-// have replaced itself by another program.
-func (f *follower) leave() {
-	d, t := f.d, f.target
-	f.settle(sampler.ErrNoProcess)
-	d.mu.Lock()
-	if t.followers[f.facts.PID] == f {
-		delete(t.followers, f.facts.PID)
-	}
-	d.running--
-	if t.attached != nil && len(t.followers) == 0 && !t.paused && !d.closing {
-		t.ended = time.Now()
-	}
-	d.lookAgain = append(d.lookAgain, f.facts.PID)
-	text := t.ending
-	d.mu.Unlock()
-	d.nudge() // filing waits for a disk, and the next program does not
-	f.raise(EventState, "%s: %s", Waiting, text)
-	d.fileAtEnd(t)
+// ownerNow returns the owner of the process when it was looked at last.
+func (f *follower) ownerNow() process.Owner {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.owner
 }

@@ -171,7 +171,7 @@ func TestHosted(t *testing.T) {
 			t.Errorf("after a pause %v, want %v", got, want)
 		}
 
-		s, err := d.Snapshot(t.Context(), "billing", 0, true)
+		s, err := d.Snapshot(t.Context(), "billing", 0)
 		if err != nil {
 			t.Fatal(err)
 		}

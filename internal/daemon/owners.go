@@ -23,7 +23,7 @@ var errDisowned = errors.New("its user may not trace it any more")
 // admission returns the question whether samples may enter the map of a session. Nil: only those who may see all
 // processes can see the map.
 func (f *follower) admission() func() error {
-	if !f.d.first.Listen.Open || !f.facts.Owner.Traceable {
+	if !f.users || !f.facts.Owner.Traceable {
 		return nil
 	}
 	return f.stillOwned
@@ -32,52 +32,46 @@ func (f *follower) admission() func() error {
 // stillOwned returns an error if the process has another owner than the one that it was found with, or has executed
 // another program since it was identified. The goroutines of run and of the session's manager call it.
 func (f *follower) stillOwned() error {
-	now, err := f.d.host.identity(f.facts.PID)
+	now, err := f.host.identity(f.facts.PID)
 	switch {
 	case err != nil:
 		return err
 	case !f.identity.SameProgram(now):
 		return fmt.Errorf("process %d has become another program: %w", f.facts.PID, sampler.ErrNoProcess)
 	case now.Owner != f.facts.Owner:
-		f.d.disown(f, now.Owner)
+		f.disown(now.Owner)
 		return fmt.Errorf("process %d: %w", f.facts.PID, errDisowned)
 	}
 	return nil
 }
 
 // disown notes that a process has another owner now. Its map, which has samples of before, is nobody's but root's.
-func (d *Daemon) disown(f *follower, now process.Owner) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
+func (f *follower) disown(now process.Owner) {
+	f.mu.Lock()
 	f.owner = now
-	if f.slot != nil {
-		f.slot.owner.Traceable = false
+	f.mu.Unlock()
+	if s := f.session.Load(); s != nil {
+		f.shelf.disown(s)
+	}
+}
+
+// recheck looks at the owner of a process again.
+func (f *follower) recheck() {
+	now, err := f.host.identity(f.facts.PID)
+	if err == nil && now.Started == f.facts.Started && now.Owner != f.facts.Owner {
+		f.disown(now.Owner)
 	}
 }
 
 // Recheck returns a target after another look at its processes: its owners are those of now, and of before the end
 // of those that have ended. The error wraps [ErrNoTarget].
 func (d *Daemon) Recheck(target string) (TargetStatus, error) {
-	d.mu.Lock()
-	var all []*follower
-	if t, err := d.named(target); err == nil {
-		for _, f := range t.followers {
-			all = append(all, f)
-		}
+	t, err := d.roster.named(target)
+	if err != nil {
+		return TargetStatus{}, err
 	}
-	d.mu.Unlock()
-	for _, f := range all {
-		now, err := d.host.identity(f.facts.PID)
-		if err == nil && now.Started == f.facts.Started && now.Owner != f.facts.Owner {
-			d.disown(f, now.Owner)
-		}
+	for _, f := range t.all() {
+		f.recheck()
 	}
-	return d.Target(target)
-}
-
-// ownerNow returns the owner of the process when it was looked at last.
-func (f *follower) ownerNow() process.Owner {
-	f.d.mu.Lock()
-	defer f.d.mu.Unlock()
-	return f.owner
+	return t.status(), nil
 }

@@ -5,10 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"slices"
+	"sync"
 	"time"
 
 	"github.com/ccmapd/ccmapd/ccmap"
+	"github.com/ccmapd/ccmapd/internal/daemon/config"
 )
 
 const (
@@ -23,45 +24,63 @@ const (
 	filedAtOnce = 4
 )
 
+// periods files what targets count, period by period, and removes old files. Any goroutine may call its methods.
+type periods struct {
+	*means
+	store func() config.Store                        // in force
+	write func(path string, s *ccmap.Snapshot) error // a file of a period
+	began time.Time                                  // of the daemon
+
+	removing  sync.Mutex // one removal of old files at a time
+	retention retention  // under removing
+}
+
 // nextRotation returns the end of the period that has now in it, by the wall clock.
 func nextRotation(now time.Time, every time.Duration) time.Time {
 	late := time.Duration(rotateJitter * rand.Float64() * float64(every))
 	return now.Truncate(every).Add(every + late)
 }
 
-// rotateDue files the periods that have ended. It returns at once.
-func (d *Daemon) rotateDue(now time.Time) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	for _, t := range d.order {
-		switch every := t.Rotate; {
-		case every == 0 || !d.config.Store.Files:
-		case t.rotation.IsZero() || t.rotation.Sub(now) > 2*every: // the clock was set back
-			t.rotation = nextRotation(now, every)
-		case !now.Before(t.rotation):
-			t.rotation = nextRotation(now, every)
-			d.work.Go(func() {
-				d.file(context.WithoutCancel(d.ctx), t)
-				d.removeOld(time.Now())
+// rotates reports whether a period has ended, and sets the end of the next.
+func (t *target) rotates(now time.Time) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	every := t.Rotate
+	first := t.rotation.IsZero() || t.rotation.Sub(now) > 2*every // the clock was set back
+	if every == 0 || !first && now.Before(t.rotation) {
+		return false
+	}
+	t.rotation = nextRotation(now, every)
+	return !first
+}
+
+// rotate files the periods of targets that have ended. It returns at once, and spawns what takes time.
+func (p *periods) rotate(now time.Time, targets []*target, spawn func(func())) {
+	if !p.store().Files {
+		return
+	}
+	for _, t := range targets {
+		if t.rotates(now) {
+			spawn(func() {
+				p.file(context.Background(), t)
+				p.removeOld(time.Now())
 			})
 		}
 	}
 }
 
 // fileAtEnd files what a process has left, and forgets slots that no process needs.
-func (d *Daemon) fileAtEnd(t *target) {
-	if d.Config().Store.Files {
-		d.file(context.WithoutCancel(d.ctx), t) // an error was logged, and the next period has it all
-		return
+func (p *periods) fileAtEnd(t *target) {
+	if p.store().Files {
+		p.file(context.Background(), t) // an error was logged, and the next period has it all
+	} else {
+		t.shelf.dropRetired(func(*slot) bool { return true })
 	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	t.slots = slices.DeleteFunc(t.slots, func(s *slot) bool { return s.retired && !s.busy })
 }
 
 // file files all that a target has counted since the last period, a file for each build. What
 // cannot be written stays for the next period.
-func (d *Daemon) file(ctx context.Context, t *target) error {
+func (p *periods) file(ctx context.Context, t *target) error {
 	select {
 	case t.filing <- struct{}{}:
 		defer func() { <-t.filing }()
@@ -69,19 +88,19 @@ func (d *Daemon) file(ctx context.Context, t *target) error {
 		return fmt.Errorf("target %s: wait for the files of before: %w", t.Name, context.Cause(ctx))
 	}
 	var all error
-	for build, slots := range d.unfiled(t) {
-		path, err := d.fileBuild(ctx, t, build, slots)
+	for build, slots := range t.shelf.unfiled() {
+		path, err := p.fileBuild(ctx, t, build, slots)
 		switch {
 		case err != nil:
 			all = errors.Join(all, err)
-			d.countUnfiled(t)
-			d.log.Error("cannot file period", "target", t.Name, "error", err)
-			d.events.raise(Event{Kind: EventRotated, Target: t.Name, Text: "not filed: " + err.Error()})
+			t.tally.count(func(c *Counters) { c.Unfiled++ })
+			p.log.Error("cannot file period", "target", t.Name, "error", err)
+			p.events.raise(Event{Kind: EventRotated, Target: t.Name, Text: "not filed: " + err.Error()})
 		case path != "":
-			d.events.raise(Event{Kind: EventRotated, Target: t.Name, Text: path})
+			p.events.raise(Event{Kind: EventRotated, Target: t.Name, Text: path})
 		}
 	}
-	d.forgetRetired(t)
+	p.forgetRetired(t)
 	return all
 }
 
@@ -91,7 +110,7 @@ var errNoAnswer = errors.New("what it has counted may be in no file: the disk do
 // fileAll files the counts of all targets, and names the targets that are not filed when ctx is done. A write to
 // a disk that hangs cannot be ended, so it stays behind. Package hang would take a slow disk for one that
 // hangs.
-func (d *Daemon) fileAll(ctx context.Context, all []*target) (err error) {
+func (p *periods) fileAll(ctx context.Context, all []*target) (err error) {
 	type outcome struct {
 		t   *target
 		err error
@@ -100,14 +119,14 @@ func (d *Daemon) fileAll(ctx context.Context, all []*target) (err error) {
 	left := make(map[*target]bool)
 	turns := make(chan struct{}, filedAtOnce)
 	for _, t := range all {
-		if len(d.unfiled(t)) == 0 {
+		if len(t.shelf.unfiled()) == 0 {
 			continue
 		}
 		left[t] = true
 		go func() {
 			turns <- struct{}{}
 			defer func() { <-turns }()
-			outcomes <- outcome{t, d.file(context.WithoutCancel(ctx), t)}
+			outcomes <- outcome{t, p.file(context.WithoutCancel(ctx), t)}
 		}()
 	}
 	for len(left) > 0 {
@@ -117,7 +136,7 @@ func (d *Daemon) fileAll(ctx context.Context, all []*target) (err error) {
 			err = errors.Join(err, o.err)
 		case <-ctx.Done():
 			for t := range left {
-				d.log.Error("cannot file period", "target", t.Name, "error", errNoAnswer)
+				p.log.Error("cannot file period", "target", t.Name, "error", errNoAnswer)
 				err = errors.Join(err, fmt.Errorf("target %s: %w", t.Name, errNoAnswer))
 			}
 			return err
@@ -126,46 +145,22 @@ func (d *Daemon) fileAll(ctx context.Context, all []*target) (err error) {
 	return err
 }
 
-// unfiled is a slot with the way to its snapshot.
-type unfiled struct {
-	*slot
-	read func(context.Context) (*ccmap.Snapshot, error)
-}
-
-// unfiled returns the slots of a target by their build.
-func (d *Daemon) unfiled(t *target) map[string][]unfiled {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	all := make(map[string][]unfiled)
-	for _, s := range t.slots {
-		s.knowBuild()
-		if read := s.reader(true); read != nil {
-			all[s.build] = append(all[s.build], unfiled{s, read})
-		}
-	}
-	return all
-}
-
 // forgetRetired drops the slots that no process needs, if all that they have is filed, or if they
 // are too many. A session may have ended while its slot was filed: then there is more to file.
-func (d *Daemon) forgetRetired(t *target) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
+func (p *periods) forgetRetired(t *target) {
 	kept := 0
-	for i, s := range slices.Backward(t.slots) {
+	t.shelf.dropRetired(func(s *slot) bool {
 		filed := s.filed == s.last
-		switch {
-		case !s.retired:
-			continue
-		case !filed && kept < retiredSlots:
+		if !filed && kept < retiredSlots {
 			kept++
-			continue
-		case !filed:
-			t.counters.GivenUp += uint64(s.unfiledSamples())
-			d.log.Error("samples are lost, because no file could be written", "target", t.Name, "samples", s.unfiledSamples())
+			return false
 		}
-		t.slots = slices.Delete(t.slots, i, i+1)
-	}
+		if !filed {
+			t.tally.count(func(c *Counters) { c.GivenUp += uint64(s.unfiledSamples()) })
+			p.log.Error("samples are lost, because no file could be written", "target", t.Name, "samples", s.unfiledSamples())
+		}
+		return true
+	})
 }
 
 // unfiledSamples returns the samples of a free slot that no file has. The target's filing is
@@ -179,8 +174,8 @@ func (s *slot) unfiledSamples() int64 {
 }
 
 // fileBuild writes one file of all slots. It returns "" if nothing was counted.
-func (d *Daemon) fileBuild(ctx context.Context, t *target, build string, slots []unfiled) (path string, err error) {
-	period, now := ccmap.New(ccmap.Options{}), time.Now()
+func (p *periods) fileBuild(ctx context.Context, t *target, build string, slots []unfiled) (path string, err error) {
+	merged, now := ccmap.New(ccmap.Options{}), time.Now()
 	from := now
 	read := make([]*ccmap.Snapshot, len(slots))
 	for i, s := range slots {
@@ -188,7 +183,7 @@ func (d *Daemon) fileBuild(ctx context.Context, t *target, build string, slots [
 		if err != nil {
 			return "", fmt.Errorf("target %s: %w", t.Name, err)
 		}
-		if err := period.Merge(delta); err != nil {
+		if err := merged.Merge(delta); err != nil {
 			return "", fmt.Errorf("target %s: %w", t.Name, err)
 		}
 		read[i] = snapshot
@@ -196,9 +191,9 @@ func (d *Daemon) fileBuild(ctx context.Context, t *target, build string, slots [
 			from = s.began
 		}
 	}
-	if s := period.Snapshot(); !s.Total().IsZero() {
-		path = d.periodPath(t.Name, build, from, now)
-		if err := d.write(path, s); err != nil {
+	if s := merged.Snapshot(); !s.Total().IsZero() {
+		path = p.path(t.Name, build, from, now)
+		if err := p.write(path, s); err != nil {
 			return "", err
 		}
 	}
@@ -234,20 +229,7 @@ const (
 	mostLeaving = 64
 )
 
-// fileLast files a removed target, and forgets it.
-func (d *Daemon) fileLast(t *target) {
-	var err error // which was logged
-	if d.Config().Store.Files {
-		err = d.file(context.WithoutCancel(d.ctx), t)
-	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if err != nil && len(d.leaving) <= mostLeaving {
-		t.removing, t.rotation = false, time.Now().Add(fileAgain)
-		return
-	}
-	if err != nil {
-		d.log.Error("samples are lost, because no file could be written", "target", t.Name)
-	}
-	d.leaving = slices.DeleteFunc(d.leaving, func(o *target) bool { return o == t })
+// fileLast files a removed target. It returns false if that failed.
+func (p *periods) fileLast(t *target) bool {
+	return !p.store().Files || p.file(context.Background(), t) == nil // an error was logged
 }

@@ -73,7 +73,7 @@ func TestPeriods(t *testing.T) {
 		}
 		h.kill(first)
 		time.Sleep(time.Second)
-		s, err := d.Snapshot(t.Context(), "web", 0, true)
+		s, err := d.Snapshot(t.Context(), "web", 0)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -82,7 +82,7 @@ func TestPeriods(t *testing.T) {
 		p.build, p.file = "build/2", process.FileID{Inode: 2}
 		h.start(p)
 		time.Sleep(30 * time.Second)
-		if s, err = d.Snapshot(t.Context(), "web", 11, true); err != nil {
+		if s, err = d.Snapshot(t.Context(), "web", 11); err != nil {
 			t.Fatal(err)
 		}
 		live = s.Total()
@@ -151,7 +151,7 @@ func TestUnwritablePeriod(t *testing.T) {
 		}
 		h.kill(first)
 		time.Sleep(time.Second)
-		s, err := d.Snapshot(t.Context(), "web", 0, true)
+		s, err := d.Snapshot(t.Context(), "web", 0)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -179,7 +179,7 @@ func TestDiskHangs(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		d.write = func(string, *ccmap.Snapshot) error { <-answer; return nil }
+		d.periods.write = func(string, *ccmap.Snapshot) error { <-answer; return nil }
 		h.start(web(10))
 		ctx, stop := context.WithTimeout(t.Context(), 3*time.Minute) // a period ends before
 		defer stop()
@@ -234,7 +234,7 @@ func TestRotateWhileFiling(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d.order[0].filing <- struct{}{}
+	d.roster.all()[0].filing <- struct{}{}
 	ctx, leave := context.WithCancel(t.Context())
 	leave()
 	if err := d.Rotate(ctx, "web"); !errors.Is(err, context.Canceled) {
@@ -251,18 +251,18 @@ func TestRetiredWhileFiled(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	web := d.order[0]
+	web := d.roster.all()[0]
 	m := profiletest.Thicket(1)
-	s := &slot{target: web, m: m, build: "old", last: m.Snapshot(), retired: true, began: time.Now()}
+	s := &slot{m: m, build: "old", last: m.Snapshot(), retired: true, began: time.Now()}
 	s.filed = s.last
 	m.Fold(&ccmap.Sample{Frames: []ccmap.Frame{{Method: m.Names().Intern(ccmap.Method{Name: "late"})}}, Weight: 10, Fresh: ccmap.FreshUnknown})
 	s.last = m.Snapshot()
-	web.slots = []*slot{s}
-	if d.forgetRetired(web); len(web.slots) != 1 || s.unfiledSamples() != 1 {
-		t.Fatalf("%d slots after the file of another process", len(web.slots))
+	web.shelf.slots = []*slot{s}
+	if d.periods.forgetRetired(web); len(web.shelf.slots) != 1 || s.unfiledSamples() != 1 {
+		t.Fatalf("%d slots after the file of another process", len(web.shelf.slots))
 	}
-	if err := d.file(t.Context(), web); err != nil || len(web.slots) != 0 {
-		t.Errorf("%v, %d slots are left", err, len(web.slots))
+	if err := d.periods.file(t.Context(), web); err != nil || len(web.shelf.slots) != 0 {
+		t.Errorf("%v, %d slots are left", err, len(web.shelf.slots))
 	}
 	if _, all := filesIn(t, dir); sumOf(all).Samples != 1 {
 		t.Errorf("files have %+v", sumOf(all))
@@ -277,13 +277,13 @@ func TestGivenUp(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	web, last := d.order[0], profiletest.Thicket(1).Snapshot()
+	web, last := d.roster.all()[0], profiletest.Thicket(1).Snapshot()
 	for range retiredSlots + 1 {
-		web.slots = append(web.slots, &slot{target: web, last: last, retired: true})
+		web.shelf.slots = append(web.shelf.slots, &slot{last: last, retired: true})
 	}
-	d.forgetRetired(web)
-	if got := mustTarget(t, d, "web").Counters.GivenUp; len(web.slots) != retiredSlots || got != uint64(last.Total().Samples) {
-		t.Errorf("%d slots, %d samples are given up", len(web.slots), got)
+	d.periods.forgetRetired(web)
+	if got := mustTarget(t, d, "web").Counters.GivenUp; len(web.shelf.slots) != retiredSlots || got != uint64(last.Total().Samples) {
+		t.Errorf("%d slots, %d samples are given up", len(web.shelf.slots), got)
 	}
 }
 
@@ -315,9 +315,7 @@ func TestRemovedIsFiledLater(t *testing.T) {
 		if _, all := filesIn(t, dir); len(all) != 1 || sumOf(all).Samples < before {
 			t.Errorf("%d files with %d samples, and there were %d", len(all), sumOf(all).Samples, before)
 		}
-		d.mu.Lock()
-		defer d.mu.Unlock()
-		if len(d.leaving) != 0 {
+		if len(d.roster.leaving) != 0 {
 			t.Error("it is not forgotten")
 		}
 	})
@@ -344,11 +342,11 @@ func TestRemoveOld(t *testing.T) {
 		return path
 	}
 	period := func(build string, age time.Duration) string {
-		return write(d.periodPath("web", build, now.Add(-age-time.Hour), now.Add(-age)))
+		return write(d.periods.path("web", build, now.Add(-age-time.Hour), now.Add(-age)))
 	}
 	gone := []string{period("old", 72*time.Hour), period("b", 30*time.Hour)}
 	stays := []string{period("b", 20*time.Hour), period("c", 0), write(filepath.Join(dir, targetsDir, "web", "notes.txt")), write(filepath.Join(dir, "other.json.zst"))}
-	d.removeOld(now)
+	d.periods.removeOld(now)
 	for _, path := range gone {
 		if _, err := os.Stat(path); !os.IsNotExist(err) {
 			t.Errorf("%s is still there: %v", path, err)
@@ -404,7 +402,7 @@ func TestJumpRemovesNoFiles(t *testing.T) {
 	var paths []string
 	for age := range 3 {
 		to := now.Add(-time.Duration(age) * time.Hour)
-		path := d.periodPath("web", "b", to.Add(-time.Hour), to)
+		path := d.periods.path("web", "b", to.Add(-time.Hour), to)
 		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 			t.Fatal(err)
 		}
@@ -413,8 +411,8 @@ func TestJumpRemovesNoFiles(t *testing.T) {
 		}
 		paths = append(paths, path)
 	}
-	d.removeOld(now)
-	d.removeOld(now.Add(60 * 24 * time.Hour))
+	d.periods.removeOld(now)
+	d.periods.removeOld(now.Add(60 * 24 * time.Hour))
 	for _, path := range paths {
 		if _, err := os.Stat(path); err != nil {
 			t.Error(err)

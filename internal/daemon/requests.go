@@ -1,15 +1,11 @@
 package daemon
 
 import (
-	"cmp"
 	"context"
 	"fmt"
-	"path"
-	"slices"
-	"strings"
 
-	"github.com/ccmapd/ccmapd/internal/daemon/config"
 	"github.com/ccmapd/ccmapd/internal/process"
+	"github.com/ccmapd/ccmapd/internal/supervise"
 	"github.com/ccmapd/ccmapd/sampler"
 )
 
@@ -21,138 +17,80 @@ func (d *Daemon) Attach(ctx context.Context, pid int) (name string, err error) {
 	if process.Gone(err) {
 		err = sampler.ErrNoProcess
 	}
+	if err == nil {
+		name, err = d.attach(ctx, facts)
+	}
 	if err != nil {
 		return "", fmt.Errorf("attach to process %d: %w", pid, err)
 	}
-	f, made, err := d.follow(facts)
+	return name, nil
+}
+
+func (d *Daemon) attach(ctx context.Context, facts process.Facts) (name string, err error) {
+	f, made, err := d.roster.follow(facts)
 	if err != nil {
 		return "", err
 	}
 	select {
-	case <-f.settled:
+	case <-f.first.done:
+		err = f.first.err
 	case <-ctx.Done():
-		err = fmt.Errorf("attach to process %d: %w", pid, context.Cause(ctx))
+		err = context.Cause(ctx)
 	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if err == nil {
-		err = f.first
+	if err == nil || f.life.Is().State == supervise.Open { // perhaps at a later attempt
+		return f.Name, nil
 	}
-	if err == nil || f.state == Sampling { // perhaps at a later attempt
-		return f.target.Name, nil
+	if d.roster.ends() { // which has ended the attempt
+		err = ErrEnds
 	}
-	if d.closing { // which has ended the attempt
-		err = fmt.Errorf("attach to process %d: %w", pid, ErrEnds)
-	}
-	if t := f.target; made && slices.Contains(d.order, t) {
-		d.detach(t)
+	if made != nil {
+		d.roster.detach(made)
 	}
 	return "", err
 }
 
-// follow returns the follower of a process, and whether it has made a target for it.
-func (d *Daemon) follow(facts process.Facts) (f *follower, made bool, err error) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	switch f := d.followerOf(facts.PID); {
-	case f == nil:
-	case f.cancel == nil:
-		return nil, false, fmt.Errorf("attach to process %d: %w %s: %s", facts.PID, ErrWaits, f.target.Name, cmp.Or(f.reason, "it is paused"))
-	default:
-		return f, false, nil
-	}
-	if d.closing {
-		return nil, false, fmt.Errorf("attach to process %d: %w", facts.PID, ErrEnds)
-	}
-	if most := d.config.Budget.Targets; len(d.order) >= most || d.running >= most {
-		return nil, false, fmt.Errorf("attach to process %d: %w, %d", facts.PID, ErrFull, most)
-	}
-	one := config.Target{Name: d.freeName(facts), Match: config.Match{PID: facts.PID}, Settings: d.config.Defaults}
-	t := newTarget(one)
-	t.attached, t.owned = &facts, d.first.Listen.Open && facts.Owner.Traceable
-	d.order = append(slices.Clip(d.order), t)
-	f = d.add(t, facts)
-	d.start(f)
-	return f, true, nil
-}
-
-// freeName returns a name for the target of a process. The caller holds mu.
-func (d *Daemon) freeName(f process.Facts) string {
-	base := strings.Map(func(r rune) rune {
-		if r >= '0' && r <= '9' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' {
-			return r
-		}
-		return '_'
-	}, path.Base(cmp.Or(f.Executable, f.Name, "process")))
-	name := fmt.Sprintf("%s-%d", cmp.Or(strings.TrimLeft(base[:min(len(base), 40)], "_"), "process"), f.PID)
-	for i := 2; ; i++ {
-		if _, err := d.named(name); err != nil {
-			return name
-		}
-		name = fmt.Sprintf("%s-%d", name, i)
-	}
-}
-
 // Detach removes a target that Attach has made.
 func (d *Daemon) Detach(name string) error {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	t, err := d.named(name)
+	t, err := d.roster.named(name)
 	if err != nil {
 		return err
 	}
 	if t.attached == nil {
 		return fmt.Errorf("detach %s: %w", name, ErrConfigured)
 	}
-	d.detach(t)
+	d.roster.detach(t)
 	return nil
-}
-
-// detach removes a target. The caller holds mu.
-func (d *Daemon) detach(t *target) {
-	d.order = slices.DeleteFunc(slices.Clone(d.order), func(o *target) bool { return o == t })
-	d.remove(t, errDetached)
 }
 
 // Pause ends the sessions of a target. Its maps stay. What a program that is followed counts meanwhile is left
 // out, as it is of a process.
 func (d *Daemon) Pause(name string) error {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	t, err := d.named(name)
-	if err != nil {
-		return err
+	t, err := d.roster.named(name)
+	if err == nil {
+		t.pause()
 	}
-	t.paused, t.last = true, nil
-	t.stopFollowers(errPaused)
-	return nil
+	return err
 }
 
 // Resume ends a pause.
 func (d *Daemon) Resume(name string) error {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	t, err := d.named(name)
+	t, err := d.roster.named(name)
 	if err != nil {
 		return err
 	}
-	t.paused = false
-	d.lookAgain = append(d.lookAgain, allProcesses)
-	d.nudge()
+	t.resume()
+	d.discovery.lookAgain(allProcesses)
 	return nil
 }
 
 // Rotate files all that a target has counted since the last period.
 func (d *Daemon) Rotate(ctx context.Context, name string) error {
-	d.mu.Lock()
-	t, err := d.named(name)
-	files := d.config.Store.Files
-	d.mu.Unlock()
+	t, err := d.roster.named(name)
 	switch {
 	case err != nil:
 		return err
-	case !files:
+	case !d.Config().Store.Files:
 		return fmt.Errorf("rotate %s: %w", name, ErrNoStore)
 	}
-	return d.file(ctx, t)
+	return d.periods.file(ctx, t)
 }

@@ -6,16 +6,15 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/ccmapd/ccmapd/ccmap"
 	"github.com/ccmapd/ccmapd/internal/budget"
 	"github.com/ccmapd/ccmapd/internal/daemon/config"
 	"github.com/ccmapd/ccmapd/internal/process"
+	"github.com/ccmapd/ccmapd/internal/recording"
+	"github.com/ccmapd/ccmapd/internal/supervise"
 	"github.com/ccmapd/ccmapd/manager"
-	"github.com/ccmapd/ccmapd/queue"
 	"github.com/ccmapd/ccmapd/sampler"
 	"github.com/ccmapd/ccmapd/sampler/engine"
 	"github.com/ccmapd/ccmapd/tuning"
@@ -27,10 +26,9 @@ import (
 //	seen                 what events were last raised about: the goroutine of Run
 //	all others           never change once the slot has the session
 type session struct {
+	*recording.Recording
 	follower *follower
 	slot     *slot
-	choice   engine.Choice
-	manager  *manager.Manager
 	began    time.Time
 	pruned   ccmap.PruneStats // of the map before
 	missed   time.Duration    // CPU time of the process before this session, that the map was told of
@@ -38,51 +36,22 @@ type session struct {
 	seen     figuresSeen
 }
 
-// attach opens the process and prepares a session with it. It checks that the number is the
-// process that was found, before and after.
-func (f *follower) attach(ctx context.Context) (*session, error) {
-	if f.target.hasNoProcess() {
-		return f.attachWithoutProcess(ctx)
-	}
-	d := f.d
-	select {
-	case d.turns <- struct{}{}:
-		defer func() { <-d.turns }()
-	case <-ctx.Done():
-		return nil, context.Cause(ctx)
-	}
-	if err := f.mayRead(); err != nil {
-		return nil, err
-	}
-	if !f.unreadable { // which goes on being refused
-		f.enter(Attaching, "")
-	}
-	p, err := d.host.pin(f.facts.PID)
-	if err != nil {
-		return nil, err
-	}
-	defer p.Close()
-	if f.identity, err = d.host.identity(f.facts.PID); err != nil {
-		return nil, err
-	}
-	if err := f.isSame(p); err != nil {
-		return nil, err
-	}
-	file, err := f.file(ctx)
-	if err != nil {
-		return nil, err
-	}
-	f.program = engine.Program{File: file, Owner: f.facts.Owner}
-	s, err := f.attachWith(ctx, file)
-	if errors.Is(err, sampler.ErrNotManaged) {
-		d.rememberStranger(file)
+// attach opens the process, the endpoint or the whole host, and prepares a session with it.
+func (f *follower) attach(ctx context.Context) (s *session, err error) {
+	if f.hasNoProcess() {
+		f.tell(f.life.Try(time.Now()))
+		s, err = f.open(ctx, process.FileID{}, "")
+	} else {
+		err = f.gate.Attempt(ctx, gated(f.facts), supervise.Opener{
+			Check: f.identify,
+			Open: func(p supervise.Pin, file process.FileID) (err error) {
+				s, err = f.attachTo(ctx, p, file)
+				return err
+			},
+		})
 	}
 	if err != nil {
 		return nil, err
-	}
-	d.forgetStranger(file)
-	if err := f.isSame(p); err != nil {
-		return nil, errors.Join(err, s.discard())
 	}
 	f.begin(s)
 	return s, nil
@@ -91,26 +60,29 @@ func (f *follower) attach(ctx context.Context) (*session, error) {
 // begin enters the state of a session.
 func (f *follower) begin(s *session) {
 	f.broke, f.unreadable = 0, false
-	f.d.begin(s)
-	f.enter(Sampling, s.choice.Source.Info().Engine+": "+s.choice.Why)
-	s.note("sampling begins")
+	f.shelf.begin(s)
+	f.tally.begin(s)
+	f.session.Store(s)
+	f.life.Succeed(time.Now())
+	f.raise(EventState, "%s: %s: %s", Sampling, s.Info().Engine, s.Why)
+	f.note(s, "sampling begins")
 }
 
-// note logs that a session begins or ends. The name of the program is foreign.
-func (s *session) note(what string, args ...any) {
-	f, info := s.follower, s.choice.Source.Info()
-	exe := cmp.Or(f.facts.Executable, info.Target.Executable)
-	all := []any{"target", f.target.Name, f.attr(), "uid", f.facts.UID, "executable", exe, "engine", info.Engine}
-	if f.target.hasNoProcess() {
-		all = []any{"target", f.target.Name, f.attr(), "engine", info.Engine}
+// identify checks that the process is the one that was found, before anything is read of it.
+func (f *follower) identify(p supervise.Pin) (err error) {
+	if !f.unreadable { // which goes on being refused
+		f.tell(f.life.Try(time.Now()))
 	}
-	f.d.audit.Info("processes of "+strconv.Itoa(f.facts.UID), what, append(all, args...)...)
+	if f.identity, err = f.host.identity(f.facts.PID); err != nil {
+		return err
+	}
+	return f.isSame(p)
 }
 
 // isSame checks that the process is the one that was found, and runs the same program for the same
 // user.
-func (f *follower) isSame(p pinned) error {
-	now, err := f.d.host.facts(f.facts.PID)
+func (f *follower) isSame(p supervise.Pin) error {
+	now, err := f.host.facts(f.facts.PID)
 	if err != nil || p.Gone() || now.Started != f.facts.Started {
 		return fmt.Errorf("process %d: %w", f.facts.PID, sampler.ErrNoProcess)
 	}
@@ -120,86 +92,76 @@ func (f *follower) isSame(p pinned) error {
 	return nil
 }
 
-// attachWith attaches with the map of a free slot of the same executable. If it turns out to be
-// another build, it attaches once more, with a slot of that build.
-func (f *follower) attachWith(ctx context.Context, file process.FileID) (*session, error) {
-	s, err := f.open(ctx, f.d.takeSlot(f, file, ""))
+// attachTo attaches with the map of a free slot of the same executable. If it turns out to be
+// another build, it attaches once more, with a slot of that build. The process must be the same after that.
+func (f *follower) attachTo(ctx context.Context, p supervise.Pin, file process.FileID) (*session, error) {
+	f.program = engine.Program{File: file, Owner: f.facts.Owner}
+	s, err := f.open(ctx, file, "")
 	if err != nil {
 		return nil, err
 	}
-	build := s.choice.Source.Info().Target.BuildID
-	if build == "" || !f.d.hasBetter(f, s.slot, build) {
-		return s, nil
+	if build := s.Info().Target.BuildID; build != "" && f.shelf.hasBetter(s.slot, build) {
+		if err := s.discard(); err != nil {
+			return nil, err
+		}
+		if s, err = f.open(ctx, file, build); err != nil {
+			return nil, err
+		}
 	}
-	if err := s.discard(); err != nil {
-		return nil, err
+	if err := f.isSame(p); err != nil {
+		return nil, errors.Join(err, s.discard())
 	}
-	return f.open(ctx, f.d.takeSlot(f, file, build))
+	return s, nil
 }
 
-// open opens the source of a session with a slot.
-func (f *follower) open(ctx context.Context, into *slot) (*session, error) {
+// open opens a session with a slot.
+func (f *follower) open(ctx context.Context, file process.FileID, build string) (*session, error) {
+	into := f.shelf.take(f.ownerNow(), file, build)
 	s := &session{follower: f, slot: into}
-	if err := s.open(ctx); err != nil {
-		f.d.giveBack(into)
+	settings, log := f.settings(), f.details.With("target", f.Name, f.attr(f.facts.PID))
+	o := recording.Options{
+		Map: into.m,
+		Manager: manager.Config{
+			Logger: log, DaemonCPU: s.share.CPU, Hot: manager.Thresholds{Method: hotTime}, OnHot: s.hot, Admit: f.admission(),
+			Budgets: manager.BudgetNames{Target: "max_overhead", Host: "budget.max_host_overhead", Own: "budget.cpu"},
+		},
+		Tuning: func() tuning.Config { return tunerOf(settings) },
+		Opened: func(engine.Choice, *manager.Config) { s.continueMap() },
+	}
+	var err error
+	s.Recording, err = recording.Open(o, func(sink sampler.Sink) (engine.Choice, error) {
+		switch {
+		case f.isEndpoint():
+			return f.openEndpoint(ctx, into, sink, log)
+		case f.Match.Host:
+			return f.openHost(settings, sink, log)
+		}
+		return f.openProcess(ctx, settings, sink, log)
+	})
+	if err != nil {
+		f.shelf.giveBack(into)
 		return nil, err
 	}
 	return s, nil
 }
 
-// ringWords holds 65 stacks of 1,000 frames, or over 1,000 of usual depth: more than a source
-// takes while the manager is at a long turn.
-const ringWords = 64 << 10
-
-func (s *session) open(ctx context.Context) error {
-	f, m := s.follower, s.slot.m
-	log := f.d.details.With("target", f.target.Name, f.attr())
-	c := manager.Config{
-		Map: m, Logger: log, DaemonCPU: s.share.CPU, Hot: manager.Thresholds{Method: hotTime}, OnHot: s.hot,
-		Budgets: manager.BudgetNames{Target: "max_overhead", Host: "budget.max_host_overhead", Own: "budget.cpu"},
-	}
-	sink := sampler.Sink{Queue: queue.New(queue.Options{RingWords: ringWords}), Names: m.Names()}
-	var err error
+// settings returns the settings for the process, within what it may have.
+func (f *follower) settings() config.Settings {
 	switch {
-	case f.target.isEndpoint():
-		s.choice, err = f.openEndpoint(ctx, s.slot, sink, log)
-	case f.target.Match.Host:
-		s.choice, c.Tuner, err = f.openHost(sink, log)
-	default:
-		c.Admit = f.admission()
-		s.choice, c.Tuner, err = f.openProcess(ctx, sink, log)
+	case f.isEndpoint():
+		return f.Settings
+	case f.Match.Host:
+		return f.hold(firstProcess, f.Settings)
 	}
-	if err != nil {
-		return err
-	}
-	if _, tunable := s.choice.Source.(sampler.Tunable); !tunable {
-		c.Tuner = nil // the program's own profiler has an interval of its own
-	}
-	s.describe(m.Meta())
-	s.countBreak(m.Meta())
-	s.pruned = m.Meta().Pruned
-	if same := s.slot.process; same.PID != f.facts.PID || same.Started != f.facts.Started {
-		m.ForgetThreads()
-	}
-	c.Source = s.choice.Source
-	if s.manager, err = manager.New(c); err != nil {
-		return errors.Join(err, s.choice.Source.Close())
-	}
-	return nil
+	return f.hold(f.facts.PID, f.Settings)
 }
 
-// openProcess opens the best engine for the process, and makes a tuner.
-func (f *follower) openProcess(ctx context.Context, sink sampler.Sink, log *slog.Logger) (engine.Choice, manager.Tuner, error) {
-	o := f.d.hold(f.facts.PID, f.target.Settings)
-	tuner, err := tuning.New(tunerOf(o))
-	if err != nil {
-		return engine.Choice{}, nil, err
-	}
-	choice, err := engine.Attach(ctx, f.d.unreadable.Spare(f.d.engines, f.program), o.Engine, sampler.ProcessOptions{
+// openProcess opens the best engine for the process.
+func (f *follower) openProcess(ctx context.Context, o config.Settings, sink sampler.Sink, log *slog.Logger) (engine.Choice, error) {
+	return engine.Attach(ctx, f.means.unreadable.Spare(f.engines, f.program), o.Engine, sampler.ProcessOptions{
 		PID: f.facts.PID, Interval: o.Interval, HitBudget: cmp.Or(o.Hits, -1), NoLabels: !o.Labels,
 		MaxOverhead: o.MaxOverhead / 100, Logger: log, Sink: sink,
 	})
-	return choice, tuner, err
 }
 
 // hotTime is the CPU time of the target that makes a method hot. A look for hot methods is a pass
@@ -215,39 +177,27 @@ func (s *session) hot(e manager.Event) {
 // [share]: a core stands for the session's bound.
 func tunerOf(o config.Settings) tuning.Config {
 	const unlimited = -1
-	c := tuning.Config{
+	return tuning.Config{
 		Initial: o.Interval, Min: o.MinInterval, Max: o.MaxInterval,
 		MaxOverhead: cmp.Or(o.MaxOverhead/100, unlimited), MaxDaemonCPU: budget.OneCore, Off: !o.Tune,
 	}
-	return c
 }
 
-// describe says in the map's metadata which process is sampled, and how. Warnings of earlier
-// processes stay.
-func (s *session) describe(meta *ccmap.Meta) {
-	info := s.choice.Source.Info()
-	meta.Target, meta.Engine = info.Target, info.Engine
-	comments := []string{"engine " + info.Engine + ": " + s.choice.Why}
-	if info.NoKernelTime != "" {
-		comments = append(comments, "time in the kernel is left out: "+info.NoKernelTime)
+// continueMap tells the map, which may have samples of earlier processes, of a new session.
+func (s *session) continueMap() {
+	m, facts := s.slot.m, s.follower.facts
+	s.countBreak(m.Meta())
+	s.pruned = m.Meta().Pruned
+	if same := s.slot.process; same.PID != facts.PID || same.Started != facts.Started {
+		m.ForgetThreads()
 	}
-	if info.Lacks != "" {
-		comments = append(comments, info.Lacks)
-	}
-	const mostWarnings = 8
-	for _, c := range meta.Comments {
-		if strings.HasPrefix(c, ccmap.CommentWarning) && len(comments) < mostWarnings {
-			comments = append(comments, c)
-		}
-	}
-	meta.Comments = comments
 }
 
 // countBreak enters the CPU time that the process has used between its last session, if that ended by an
 // error, and this one: no sample stands for it.
 func (s *session) countBreak(meta *ccmap.Meta) {
 	f := s.follower
-	now, err := f.d.host.clock(f.facts.PID)
+	now, err := f.host.clock(f.facts.PID)
 	if f.broke == 0 || err != nil {
 		return
 	}
@@ -258,19 +208,21 @@ func (s *session) countBreak(meta *ccmap.Meta) {
 
 // discard closes a session that was not run.
 func (s *session) discard() error {
-	err := s.choice.Source.Close()
+	err := s.Discard()
 	loss := &s.slot.m.Meta().Loss
 	loss.Clock -= s.missed
 	loss.Unaccounted -= s.missed
-	s.follower.d.giveBack(s.slot)
+	s.follower.shelf.giveBack(s.slot)
 	return err
 }
 
 // run samples until the process has ended or ctx is done.
 func (s *session) run(ctx context.Context) (sampler.Ending, error) {
-	r, err := s.manager.Run(ctx)
-	samples := s.counters().Samples
-	s.follower.d.end(s, r, err)
+	f := s.follower
+	r, err := s.Run(ctx)
+	f.tally.keep(s)
+	f.session.Store(nil)
+	f.shelf.end(s, r.Snapshot, f.endsMap(r.Ending, err))
 	why := r.Ending.Reason
 	switch {
 	case err != nil:
@@ -278,7 +230,7 @@ func (s *session) run(ctx context.Context) (sampler.Ending, error) {
 	case ctx.Err() != nil:
 		why = context.Cause(ctx).Error()
 	}
-	s.note("sampling has ended", "samples", samples, "reason", why)
+	f.note(s, "sampling has ended", "samples", s.counters().Samples, "reason", why)
 	return r.Ending, err
 }
 
@@ -295,10 +247,10 @@ const lossEvery = time.Minute
 
 // tell raises events about changes of a session's figures. The goroutine of Run calls it.
 func (s *session) tell(now time.Time) {
-	is, seen := s.manager.Status(), &s.seen
+	is, seen := s.Manager.Status(), &s.seen
 	if seen.interval != is.Interval {
 		if seen.interval != 0 {
-			s.follower.countIntervalChange()
+			s.follower.tally.count(func(c *Counters) { c.IntervalChanges++ })
 			s.follower.raise(EventInterval, "interval %v, was %v", is.Interval, seen.interval)
 		}
 		seen.interval = is.Interval
@@ -320,8 +272,8 @@ const lateTurn = 30 * time.Second
 
 // health returns an error if the manager is stuck.
 func (s *session) health(now time.Time) error {
-	if late := now.Sub(s.began) - s.manager.Status().Elapsed; late > lateTurn {
-		return fmt.Errorf("target %s, %v: no turn for %v", s.follower.target.Name, s.follower.attr(), late.Round(time.Second))
+	if late := now.Sub(s.began) - s.Manager.Status().Elapsed; late > lateTurn {
+		return fmt.Errorf("target %s, %v: no turn for %v", s.follower.Name, s.follower.attr(s.follower.facts.PID), late.Round(time.Second))
 	}
 	return nil
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/ccmapd/ccmapd/ccmap"
+	"github.com/ccmapd/ccmapd/internal/advice"
 	"github.com/ccmapd/ccmapd/internal/process"
 	"github.com/ccmapd/ccmapd/manager"
 )
@@ -127,69 +128,53 @@ func (f *Figures) add(o Figures) {
 
 // Targets returns all targets, by name.
 func (d *Daemon) Targets() []TargetStatus {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	all := make([]TargetStatus, 0, len(d.order))
-	for _, t := range d.order {
+	order := d.roster.all()
+	all := make([]TargetStatus, 0, len(order))
+	for _, t := range order {
 		all = append(all, t.status())
 	}
 	slices.SortFunc(all, func(a, b TargetStatus) int { return cmp.Compare(a.Name, b.Name) })
 	return all
 }
 
-// Target returns one target.
+// Target returns one target. The error wraps [ErrNoTarget].
 func (d *Daemon) Target(name string) (TargetStatus, error) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	t, err := d.named(name)
+	t, err := d.roster.named(name)
 	if err != nil {
 		return TargetStatus{}, err
 	}
 	return t.status(), nil
 }
 
-// named returns a target. The caller holds mu.
-func (d *Daemon) named(name string) (*target, error) {
-	for _, t := range d.order {
-		if t.Name == name {
-			return t, nil
-		}
-	}
-	return nil, fmt.Errorf("%w: %q", ErrNoTarget, name)
-}
-
-// status describes the target. The caller of the daemon's method holds mu.
+// status describes the target.
 func (t *target) status() TargetStatus {
+	all := t.all()
+	counters, restarts, strangers, ending := t.tally.figures()
 	s := TargetStatus{
-		Name: t.Name, Rule: t.describeRule(), State: Waiting, Attached: t.attached != nil, LeftOut: t.leftOut, NotManaged: len(t.strangers),
-		Restarts: t.restarts, Failures: t.counters.Failures.all(), Processes: []ProcessStatus{}, Counters: t.counters, Owners: t.owners(), OfHost: t.Match.Host,
+		Name: t.Name, Rule: t.describeRule(), State: Waiting, Attached: t.attached != nil, NotManaged: strangers,
+		Restarts: restarts, Failures: counters.Failures.all(), Processes: []ProcessStatus{}, Counters: counters, Owners: t.owners(all), OfHost: t.Match.Host,
 	}
-	for _, f := range t.followers {
+	for _, f := range all {
 		p := f.status()
-		if f.slot != nil && f.slot.session != nil {
-			s.Counters.add(f.slot.session.counters())
-		}
 		s.Processes = append(s.Processes, p)
 		s.Status.add(p.Status)
 	}
-	slices.SortFunc(s.Processes, func(a, b ProcessStatus) int { return cmp.Or(a.Start.Compare(b.Start), cmp.Compare(a.PID, b.PID)) })
-	s.State = t.state(&s)
+	slices.SortStableFunc(s.Processes, func(a, b ProcessStatus) int { return cmp.Or(a.Start.Compare(b.Start), cmp.Compare(a.PID, b.PID)) })
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	s.LeftOut = t.leftOut
+	s.State = t.state(&s, ending)
 	return s
 }
 
 // owners returns the owners of all processes whose facts or samples a reader of the target gets.
-func (t *target) owners() []process.Owner {
-	var all []process.Owner
+func (t *target) owners(followers []*follower) []process.Owner {
+	all := t.shelf.owners()
 	if t.attached != nil {
 		all = append(all, t.attached.Owner)
 	}
-	for _, f := range t.followers {
-		all = append(all, f.owner)
-	}
-	for _, s := range t.slots {
-		if !s.retired {
-			all = append(all, s.owner)
-		}
+	for _, f := range followers {
+		all = append(all, f.ownerNow())
 	}
 	slices.SortFunc(all, process.Owner.Compare)
 	return slices.Compact(all)
@@ -203,13 +188,13 @@ func (t *target) describeRule() string {
 }
 
 // state returns the state of the target, and notes the reason: the state of the process that is
-// furthest, unless the target is paused or over.
-func (t *target) state(s *TargetStatus) State {
+// furthest, unless the target is paused or over. The caller holds mu.
+func (t *target) state(s *TargetStatus, ending string) State {
 	if t.paused {
 		return Paused
 	}
 	if t.attached != nil && !t.ended.IsZero() {
-		s.Reason = t.ending
+		s.Reason = ending
 		return Ended
 	}
 	for _, state := range []State{Sampling, Attaching, Refused} {
@@ -225,7 +210,7 @@ func (t *target) state(s *TargetStatus) State {
 	switch {
 	case len(s.Processes) > 0:
 		s.Reason, s.Cure, s.NextTry = s.Processes[0].Reason, s.Processes[0].Cure, s.Processes[0].NextTry
-	case len(t.strangers) > 0:
+	case s.NotManaged > 0:
 		s.Reason = "the processes that fit are neither Go programs nor JVMs"
 	case len(t.hidden) > 0:
 		s.Reason = fmt.Sprintf("no process fits; of %d by such a name the daemon may not see the executable", len(t.hidden))
@@ -238,25 +223,23 @@ func (t *target) state(s *TargetStatus) State {
 
 // status describes the process.
 func (f *follower) status() ProcessStatus {
-	p := ProcessStatus{
-		PID: f.facts.PID, Exe: f.facts.Executable, Since: f.since, State: f.state,
-		Reason: f.reason, Cure: f.cure, Start: begunAt(f.facts),
+	is := f.life.Is()
+	p := ProcessStatus{PID: f.facts.PID, Exe: f.facts.Executable, Since: is.Since, State: stateOf(is.State), Start: begunAt(f.facts)}
+	if is.Err != nil {
+		p.Reason = is.Err.Error()
+		p.Cure, _ = advice.Of(is.Err)
 	}
-	if !f.next.IsZero() {
-		next := f.next
-		p.NextTry = &next
+	if !is.Next.IsZero() {
+		p.NextTry = &is.Next
 	}
-	if f.slot == nil || f.slot.session == nil {
+	s := f.session.Load()
+	if s == nil {
 		return p
 	}
-	s := f.slot.session
-	info := s.choice.Source.Info()
+	info := s.Info()
 	p.Exe = cmp.Or(p.Exe, info.Target.Executable)
-	p.BuildID, p.Runtime, p.Engine, p.Why = info.Target.BuildID, info.Target.Runtime, info.Engine, s.choice.Why
-	p.Status = figuresOf(s.manager.Status())
-	if f.state == Sampling {
-		p.Reason = ""
-	}
+	p.BuildID, p.Runtime, p.Engine, p.Why = info.Target.BuildID, info.Target.Runtime, info.Engine, s.Why
+	p.Status = figuresOf(s.Manager.Status())
 	return p
 }
 

@@ -24,13 +24,11 @@ func TestCountersNeverFall(t *testing.T) {
 		if after.Status.Samples >= before.Status.Samples || after.Counters.Samples < before.Counters.Samples {
 			t.Errorf("after the end of a process: counters %+v, figures %+v", after.Counters, after.Status)
 		}
-		d.mu.Lock()
-		for _, s := range d.order[0].slots {
+		for _, s := range slotsOf(d) {
 			if !s.busy {
 				s.m.Meta().Pruned.Nodes = 7 // by the first process
 			}
 		}
-		d.mu.Unlock()
 		h.start(web(12))
 		time.Sleep(10 * time.Second)
 		if s := mustTarget(t, d, "web"); s.Status.PrunedNodes != 7 || s.Counters.PrunedNodes != 0 {
@@ -89,11 +87,12 @@ func TestTurn(t *testing.T) {
 		if n := h.turns.Load(); n != 11 {
 			t.Errorf("%d turns after ten seconds", n)
 		}
-		d.mu.Lock()
-		for s := range d.sessions() {
-			s.began = s.began.Add(-time.Hour) // its manager says that it has run for ten seconds
+		for _, s := range d.roster.sessions() { // whose manager says that it has run for ten seconds
+			stuck := &session{Recording: s.Recording, follower: s.follower, slot: s.slot, began: s.began.Add(-time.Hour)}
+			s.follower.shelf.mu.Lock()
+			s.slot.session = stuck
+			s.follower.shelf.mu.Unlock()
 		}
-		d.mu.Unlock()
 		time.Sleep(10 * time.Second)
 		if n := h.turns.Load(); n != 11 {
 			t.Errorf("%d turns while a session is stuck", n-11)

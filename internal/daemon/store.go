@@ -73,9 +73,9 @@ func prepareTargets(path string) error {
 	return nil
 }
 
-func (d *Daemon) periodPath(target, build string, from, to time.Time) string {
+func (p *periods) path(target, build string, from, to time.Time) string {
 	name := from.UTC().Format(periodTime) + "-" + to.UTC().Format(periodTime) + periodType
-	return filepath.Join(d.Config().Store.Dir, targetsDir, target, buildName(build), name)
+	return filepath.Join(p.store().Dir, targetsDir, target, buildName(build), name)
 }
 
 // buildName returns a build id as the name of a directory.
@@ -136,35 +136,35 @@ func (r *retention) now(wall time.Time, ran time.Duration, latest time.Time) tim
 
 // removeOld removes the files of periods that are older than permitted, and then the oldest, until the
 // rest is small enough. It touches no file of another name. Its first call is at the start.
-func (d *Daemon) removeOld(wall time.Time) {
-	d.removing.Lock()
-	defer d.removing.Unlock()
-	store := d.Config().Store
+func (p *periods) removeOld(wall time.Time) {
+	p.removing.Lock()
+	defer p.removing.Unlock()
+	store := p.store()
 	dir, err := openTargets(store.Dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return
 	}
 	if err != nil {
-		d.log.Error("cannot look for old files", "error", err)
+		p.log.Error("cannot look for old files", "error", err)
 		return
 	}
 	defer dir.Close()
 	files, err := periodFiles(dir.FS())
 	if err != nil {
-		d.log.Error("cannot look for old files", "error", err)
+		p.log.Error("cannot look for old files", "error", err)
 	}
 	total, latest := int64(0), wall
 	for _, f := range files {
 		total, latest = total+f.size, f.to
 	}
-	now := d.retention.now(wall, time.Since(d.began), latest)
+	now := p.retention.now(wall, time.Since(p.began), latest)
 	for _, f := range files {
 		old := store.Keep > 0 && now.Sub(f.to) > store.Keep
 		if !old && (store.MaxBytes <= 0 || total <= store.MaxBytes) {
 			return
 		}
 		if err := dir.Remove(f.path); err != nil {
-			d.log.Error("cannot remove old file", "error", err)
+			p.log.Error("cannot remove old file", "error", err)
 			continue
 		}
 		total -= f.size

@@ -104,31 +104,31 @@ func TestFilesStayOurs(t *testing.T) {
 		t.Fatal(err)
 	}
 	old, s := time.Now().Add(-100*time.Hour), profiletest.Thicket(1).Snapshot()
-	path := d.periodPath("web", "b", old, old)
-	if err := d.write(path, s); err != nil {
+	path := d.periods.path("web", "b", old, old)
+	if err := d.periods.write(path, s); err != nil {
 		t.Fatal(err)
 	}
 	if err := os.Chmod(filepath.Join(dir, targetsDir, "web"), 0o777); err != nil {
 		t.Fatal(err)
 	}
-	if err := d.write(d.periodPath("web", "b", old, time.Now()), s); !errors.Is(err, safepath.ErrOthers) {
+	if err := d.periods.write(d.periods.path("web", "b", old, time.Now()), s); !errors.Is(err, safepath.ErrOthers) {
 		t.Errorf("others may change the target's directory: %v", err)
 	}
 	if err := os.Chmod(dir, 0o777); err != nil {
 		t.Fatal(err)
 	}
-	d.removeOld(time.Now())
+	d.periods.removeOld(time.Now())
 	if _, err := os.Stat(path); err != nil {
 		t.Errorf("it was removed where others may change the store: %v", err)
 	}
 	if err := errors.Join(os.Chmod(dir, 0o700), os.Chmod(filepath.Join(dir, targetsDir, "web"), 0o700)); err != nil {
 		t.Fatal(err)
 	}
-	name := d.periodPath("web", "b", old, old.Add(time.Second))
+	name := d.periods.path("web", "b", old, old.Add(time.Second))
 	if err := os.Mkdir(name, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	if err := d.write(name, s); err == nil || !strings.Contains(err.Error(), name) || strings.Contains(err.Error(), "/proc/self/fd") {
+	if err := d.periods.write(name, s); err == nil || !strings.Contains(err.Error(), name) || strings.Contains(err.Error(), "/proc/self/fd") {
 		t.Errorf("a directory in place of the file: %v", err)
 	}
 }

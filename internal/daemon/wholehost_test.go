@@ -70,9 +70,10 @@ func TestWholeHostRefused(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f := &follower{d: d, target: mustNamed(t, d, "host")}
-	if _, err := f.open(t.Context(), d.takeSlot(f, process.FileID{}, "")); !errors.Is(err, sampler.ErrUnsupported) || !strings.Contains(f.target.cureOf(err), "engine bpf") {
-		t.Errorf("without engine bpf: %v: %q", err, f.target.cureOf(err))
+	f := mustNamed(t, d, "host").newFollower(process.Facts{})
+
+	if _, err := f.open(t.Context(), process.FileID{}, ""); !errors.Is(err, sampler.ErrUnsupported) || !strings.Contains(f.cureOf(err), "engine bpf") {
+		t.Errorf("without engine bpf: %v: %q", err, f.cureOf(err))
 	}
 	inDaemon(t, webConfig(), func(t *testing.T, h *fakeHost, d *Daemon) {
 		h.whole = errRefused
@@ -101,22 +102,17 @@ func TestWholeHostBudgets(t *testing.T) {
 	c := hostConfig()
 	c.Budget.CPU = 0.1
 	inDaemon(t, c, func(t *testing.T, h *fakeHost, d *Daemon) {
-		begin := time.Now()
-		d.mu.Lock()
-		d.usedCPU = func() time.Duration { return time.Since(begin) / 2 }
-		d.mu.Unlock()
+		h.usesFrom.Store(time.Now().UnixNano())
 		time.Sleep(time.Minute)
 		if s := mustTarget(t, d, "host"); s.Status.IntervalNS < 3*int64(10*time.Millisecond) || s.Counters.IntervalChanges == 0 {
 			t.Errorf("five times the budget, and the interval is %v", time.Duration(s.Status.IntervalNS))
 		}
-		d.mu.Lock()
-		defer d.mu.Unlock()
-		little := *d.config
+		little := *d.Config()
 		little.Budget.Memory = 50_000
-		d.config = &little
-		d.boundMaps()
+		d.inForce.Store(&little)
+		d.budgets.boundMaps(d.roster.everyone())
 		n := 0
-		for s := range d.slots() {
+		for _, s := range slotsOf(d) {
 			n++
 			if s.bound != leastMap {
 				t.Errorf("over the budget, the map is bound to %d bytes", s.bound)
@@ -133,12 +129,10 @@ func TestWholeHostMemory(t *testing.T) {
 	t.Parallel()
 	inDaemon(t, hostConfig(), func(t *testing.T, h *fakeHost, d *Daemon) {
 		hasMemory := func(most, used int64) bool {
-			d.mu.Lock()
-			little := *d.config
+			little := *d.Config()
 			little.Budget.Memory = most
-			d.config = &little
-			d.mu.Unlock()
-			d.usedMemory = func() int64 { return used }
+			d.inForce.Store(&little)
+			h.usedMemory.Store(used)
 			return h.hasMemory()
 		}
 		for _, c := range []struct {
@@ -163,11 +157,9 @@ func TestWholeHostShare(t *testing.T) {
 		if got := h.mostPrograms(); got != 214748364 || h.mostNames != 64<<20 {
 			t.Errorf("programs may take %d bytes, and names %d", got, h.mostNames)
 		}
-		d.mu.Lock()
-		little := *d.config
+		little := *d.Config()
 		little.Budget.Memory = 100 << 20
-		d.config = &little
-		d.mu.Unlock()
+		d.inForce.Store(&little)
 		if got := h.mostPrograms(); got != 20<<20 {
 			t.Errorf("of 100 MiB, programs may take %d bytes", got)
 		}
@@ -216,9 +208,7 @@ func TestWholeHostNames(t *testing.T) {
 
 func mustNamed(t *testing.T, d *Daemon, name string) *target {
 	t.Helper()
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	found, err := d.named(name)
+	found, err := d.roster.named(name)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"github.com/ccmapd/ccmapd/ccmap"
-	"github.com/ccmapd/ccmapd/internal/hang"
 	"github.com/ccmapd/ccmapd/internal/process"
+	"github.com/ccmapd/ccmapd/internal/supervise"
 	"github.com/ccmapd/ccmapd/queue"
 	"github.com/ccmapd/ccmapd/sampler"
 )
@@ -21,19 +21,19 @@ import (
 // programs opens the Go programs and JVMs of the whole host, one at a time, when their first samples come. A
 // program whose files or memory keep a read waiting costs a thread, so there is a bound.
 //
-//	host, options, wanted, rings   never change
-//	names, strangers, hung, turn   the goroutine of work
-//	all others                     under mu
+//	host … rings      never change, or lock themselves
+//	names, turn, full the goroutine of work
+//	all others        under mu
 type programs struct {
-	host      *Host
-	options   WholeOptions
-	wanted    chan *program
-	names     processNames
-	strangers process.Strangers
-	hung      int             // programs whose opening did not return
-	rings     []*queue.Shared // of the samples of all members
-	turn      int             // of rings: the next member's
-	running   sync.WaitGroup
+	host    *Host
+	options WholeOptions
+	wanted  chan *program
+	gate    *supervise.Gate
+	rings   []*queue.Shared // of the samples of all members
+	names   processNames
+	turn    int  // of rings: the next member's
+	full    bool // no more programs are opened: too many cost a thread
+	running sync.WaitGroup
 
 	mu       sync.Mutex
 	known    map[programKey]*program
@@ -56,9 +56,8 @@ type programKey struct {
 type program struct {
 	key    programKey
 	first  record
-	kind   kind
-	until  time.Time     // of a kind that is no member's: then it is looked at again
-	wait   time.Duration // from the last look to until
+	life   *supervise.Life
+	waits  bool // for a look
 	seen   time.Time
 	member *Source // nil: none
 
@@ -78,6 +77,19 @@ const (
 	symbolic             // it has a member
 )
 
+// kind returns what the program's life makes it. Between two looks it stays what the last one has found.
+func (one *program) kind() kind {
+	switch one.life.Is().State {
+	case supervise.Open:
+		return symbolic
+	case supervise.Strange:
+		return foreign
+	case supervise.Refused, supervise.Hung:
+		return opaque
+	}
+	return unlooked
+}
+
 // programCounts are the figures of members.
 type programCounts struct {
 	counts        sampler.Counts
@@ -89,22 +101,25 @@ type programCounts struct {
 const (
 	mostKnown  = 1 << 14 // programs
 	mostWanted = 1 << 8  // programs that wait to be looked at; others are when their next samples come
-	mostHung   = 16
-	mostRings  = 16 // as many as there are CPUs: all members together have as many samples at a time
+	mostRings  = 16      // as many as there are CPUs: all members together have as many samples at a time
 	// knownFor is how long a program without samples is known.
 	knownFor = 10 * time.Second
 	// unreadFor is how long a program is not looked at after that was in vain.
 	unreadFor = time.Minute
-	// A foreign program is not looked at for a time that begins with the first and ends with the rest.
-	firstForeign, restForeign = time.Second, time.Minute
 	// leastRest is the least time between two looks. There is as much time between them as they take.
 	leastRest = 2 * time.Millisecond
 )
 
+// again says when a program is looked at again, if it has samples.
+var again = supervise.Policy{
+	Refused: supervise.Backoff{First: unreadFor, Longest: unreadFor},
+	Strange: supervise.Estranged,
+}
+
 func newPrograms(h *Host, o WholeOptions) *programs {
 	p := &programs{
 		host: h, options: o, wanted: make(chan *program, mostWanted), names: make(processNames), interval: o.Interval,
-		known: make(map[programKey]*program), strangers: make(process.Strangers),
+		known: make(map[programKey]*program), gate: supervise.NewGate(supervise.Machine{}, 1, supervise.Estranged),
 	}
 	for range min(runtime.NumCPU(), mostRings) {
 		p.rings = append(p.rings, o.Sink.Queue.Shared())
@@ -125,22 +140,21 @@ func (p *programs) of(r *record, now time.Time) kind {
 		if len(p.known) >= mostKnown {
 			return unlooked
 		}
-		found = &program{key: key, first: *r}
+		found = &program{key: key, first: *r, life: supervise.NewLife(again, now)}
 		p.known[key] = found
-		p.want(found)
 	}
 	found.seen = now
-	if found.member == nil && !found.until.IsZero() && now.After(found.until) {
-		found.until = time.Time{}
+	if found.member == nil && !found.waits && found.life.Due(now) {
 		p.want(found)
 	}
-	return found.kind
+	return found.kind()
 }
 
 // want makes a program wait for a look. The caller holds mu.
 func (p *programs) want(one *program) {
 	select {
 	case p.wanted <- one:
+		one.waits = true
 	default:
 		delete(p.known, one.key)
 	}
@@ -179,84 +193,55 @@ func (p *programs) work(ctx context.Context) {
 	}
 }
 
-// settle notes the outcome of a look that has given no member.
-func (p *programs) settle(one *program, is kind) {
+// settle notes the outcome of a look.
+func (p *programs) settle(one *program, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if is != symbolic { // the member may have ended since
-		one.kind = is
-	}
-	switch is {
-	case unlooked:
+	one.waits = false
+	switch {
+	case err == nil: // it has a member, unless that has ended since
+		return
+	case process.Gone(err), errors.Is(err, sampler.ErrNoProcess):
 		delete(p.known, one.key)
-	case foreign:
-		one.wait = min(max(2*one.wait, firstForeign), restForeign)
-		one.until = time.Now().Add(one.wait)
-	case opaque:
-		one.until = time.Now().Add(unreadFor)
-	}
-}
-
-// look opens a program, if it is a Go program or a JVM. It returns unlooked for one that has ended.
-func (p *programs) look(ctx context.Context, one *program) kind {
-	pid := int(one.key.pid)
-	stat, err := process.ReadStat(pid)
-	switch {
-	case err != nil, stat.Started != one.key.started, stat.Zombie():
-		return unlooked
-	case pid == os.Getpid(): // it would sample its own sampling
-		return foreign
-	case p.hung >= mostHung:
-		return opaque
-	}
-	file, err := p.fileOf(ctx, pid)
-	switch {
-	case err != nil && process.Gone(err), errors.Is(err, sampler.ErrNoProcess):
-		return unlooked
-	case err != nil:
-		return opaque
-	case p.strangers.Has(file):
-		return foreign
-	case !p.admit(one):
-		return opaque
-	}
-	err = p.openMember(ctx, one)
-	switch {
-	case err == nil:
-		p.strangers.Forget(file)
-		return symbolic
-	case errors.Is(err, sampler.ErrNoProcess):
-		return unlooked
-	case errors.Is(err, sampler.ErrNotManaged):
-		p.strangers.Remember(file)
-		return foreign
-	}
-	p.options.Logger.Info("the stacks of a program are not known", "pid", pid, "error", err)
-	p.noteHung(err)
-	return opaque
-}
-
-// fileOf identifies the executable of a process, whose file system may not answer.
-func (p *programs) fileOf(ctx context.Context, pid int) (file process.FileID, err error) {
-	err = hang.Once(ctx, func() (err error) {
-		file, err = process.FileOf(pid)
-		return err
-	})
-	if errors.Is(err, hang.ErrHung) {
-		p.noteHung(err)
-		return process.FileID{}, err
-	}
-	return file, err
-}
-
-// noteHung counts a program that costs a thread.
-func (p *programs) noteHung(err error) {
-	if !errors.Is(err, hang.ErrHung) {
 		return
 	}
-	if p.hung++; p.hung == mostHung {
-		p.options.Logger.Warn("no more programs are opened: too many keep their memory or files from being read", "programs", p.hung)
+	one.life.Fail(time.Now(), err, 0)
+	if !errors.Is(err, errNoPlace) && !errors.Is(err, sampler.ErrNotManaged) {
+		p.options.Logger.Info("the stacks of a program are not known", "pid", one.key.pid, "error", err)
 	}
+	if p.gate.IsFull(anyOwner) && !p.full {
+		p.full = true
+		p.options.Logger.Warn("no more programs are opened: too many keep their memory or files from being read")
+	}
+}
+
+// anyOwner stands for the owners of all programs: threads are bounded for all of them together.
+const anyOwner = 0
+
+// errNoPlace says that there is no place or memory for a program.
+var errNoPlace = errors.New("there is no place for the program's symbols")
+
+// look opens a program, if it is a Go program or a JVM.
+func (p *programs) look(ctx context.Context, one *program) error {
+	pid := int(one.key.pid)
+	if pid == os.Getpid() { // it would sample its own sampling
+		return sampler.ErrNotManaged
+	}
+	return p.gate.Attempt(ctx, supervise.Process{PID: pid, Started: one.key.started, Owner: anyOwner}, supervise.Opener{
+		Check: func(supervise.Pin) error {
+			stat, err := process.ReadStat(pid)
+			if err == nil && (stat.Started != one.key.started || stat.Zombie()) {
+				err = sampler.ErrNoProcess
+			}
+			return err
+		},
+		Open: func(supervise.Pin, process.FileID) error {
+			if !p.admit(one) {
+				return errNoPlace
+			}
+			return p.openMember(ctx, one)
+		},
+	})
 }
 
 // admit reports whether there are a place and memory for another program. It counts one that is refused
@@ -267,7 +252,7 @@ func (p *programs) admit(one *program) bool {
 	defer p.mu.Unlock()
 	full := p.open >= p.options.MaxPrograms
 	switch {
-	case one.kind == opaque: // it was refused before
+	case one.kind() == opaque: // it was refused before
 	case full:
 		p.crowded++
 	case !hasMemory:
@@ -312,7 +297,8 @@ func (p *programs) openMember(ctx context.Context, one *program) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	ctx, one.stop = context.WithCancel(ctx)
-	one.member, one.kind, one.opened = s, symbolic, time.Now()
+	one.member, one.opened = s, time.Now()
+	one.life.Succeed(one.opened)
 	p.open++
 	p.running.Go(func() {
 		if _, err := s.Run(ctx); err != nil {
@@ -335,8 +321,8 @@ func (p *programs) end(one *program) {
 		delete(p.known, one.key)
 		return
 	}
-	one.closing, one.kind = false, opaque
-	one.until = time.Now().Add(unreadFor)
+	one.closing = false
+	one.life.Fail(time.Now(), errNoPlace, 0)
 }
 
 // closeRings gives the rings back. All members must have ended.

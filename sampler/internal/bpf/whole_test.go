@@ -14,8 +14,8 @@ import (
 	"time"
 
 	"github.com/ccmapd/ccmapd/ccmap"
-	"github.com/ccmapd/ccmapd/internal/hang"
 	"github.com/ccmapd/ccmapd/internal/process"
+	"github.com/ccmapd/ccmapd/internal/supervise"
 	"github.com/ccmapd/ccmapd/internal/testrun"
 	"github.com/ccmapd/ccmapd/queue"
 	"github.com/ccmapd/ccmapd/sampler"
@@ -244,33 +244,39 @@ func TestWholeGivesUp(t *testing.T) {
 	g := enginetest.Start(t, enginetest.Build(t, "workload"), "busy", "60000")
 	h := openHost(t)
 	p := newPrograms(h, WholeOptions{Sink: sampler.Sink{Names: ccmap.NewNames(), Queue: queue.New(queue.Options{})}, MaxPrograms: 1, Logger: h.log})
-	one := &program{key: programKey{pid: uint32(g.PID()), started: begunAt(t, g.PID())}}
+	fresh := func() *program {
+		key := programKey{pid: uint32(g.PID()), started: begunAt(t, g.PID())}
+		return &program{key: key, life: supervise.NewLife(again, time.Now())}
+	}
 	ctx, cancel := context.WithCancel(t.Context())
-	if got := p.look(ctx, one); got != symbolic {
-		t.Fatalf("the program is of kind %d", got)
+	one := fresh()
+	if err := p.look(ctx, one); err != nil || one.kind() != symbolic {
+		t.Fatalf("the program is of kind %d: %v", one.kind(), err)
 	}
 	cancel()
 	p.wait()
 	p.options.HasMemory = func() bool { return false }
+	one = fresh()
 	for range 2 {
-		got := p.look(t.Context(), one)
-		if p.settle(one, got); got != opaque {
-			t.Errorf("the program is of kind %d without memory", got)
+		if p.settle(one, p.look(t.Context(), one)); one.kind() != opaque {
+			t.Errorf("the program is of kind %d without memory", one.kind())
 		}
 	}
 	if got := p.warning(); got != "1 programs have no stacks: there was no memory for their symbols" {
 		t.Errorf("it warns %q", got)
 	}
 	p.options.HasMemory = nil
-	for range mostHung {
-		p.noteHung(fmt.Errorf("read: %w", hang.ErrHung))
+	ended := fresh()
+	ended.key.started++
+	if p.settle(ended, p.look(t.Context(), ended)); ended.kind() != unlooked {
+		t.Errorf("a process that has ended is of kind %d", ended.kind())
 	}
-	if got := p.look(t.Context(), one); got != opaque {
-		t.Errorf("the program is of kind %d after %d that hung", got, p.hung)
+	for pid := 1; !p.gate.IsFull(anyOwner); pid++ {
+		p.gate.NoteHung(supervise.Process{PID: pid, Owner: anyOwner})
 	}
-	one.key.started++
-	if got := p.look(t.Context(), one); got != unlooked {
-		t.Errorf("a process that has ended is of kind %d", got)
+	one = fresh()
+	if p.settle(one, p.look(t.Context(), one)); one.kind() != opaque || !p.full {
+		t.Errorf("the program is of kind %d after so many that hung", one.kind())
 	}
 }
 

@@ -30,6 +30,7 @@ import (
 	"github.com/ccmapd/ccmapd/internal/budget"
 	"github.com/ccmapd/ccmapd/internal/perfevent"
 	"github.com/ccmapd/ccmapd/internal/process"
+	"github.com/ccmapd/ccmapd/internal/supervise"
 	"github.com/ccmapd/ccmapd/manager"
 	"github.com/ccmapd/ccmapd/tuning"
 )
@@ -68,8 +69,8 @@ type Family struct {
 	ctx     context.Context
 	stop    context.CancelFunc
 	work    sync.WaitGroup
-	opening chan struct{} // a token for each process that is being attached to
-	places  chan struct{} // a token for each that is sampled
+	gate    *supervise.Gate
+	places  chan struct{} // a token for each process that is sampled
 
 	mu        sync.Mutex
 	members   map[int]*member // that live, or are still sampled
@@ -82,9 +83,6 @@ type Family struct {
 }
 
 const (
-	// openedAtOnce bounds the processes that are being attached to: reading symbols takes memory and
-	// time.
-	openedAtOnce = 4
 	// mostSampled bounds the children that are sampled at a time.
 	mostSampled = 128
 	// grace is how long a child must have lived that executes no program.
@@ -106,7 +104,7 @@ func Open(o Options) (*Family, error) {
 	}
 	f := &Family{
 		options: o, watched: make(map[int]map[uint32]struct{}), members: make(map[int]*member), strangers: make(strangers),
-		opening: make(chan struct{}, openedAtOnce), places: make(chan struct{}, mostSampled), tally: newTally(),
+		gate: supervise.NewGate(supervise.Machine{}, supervise.AtOnce, supervise.Backoff{}), places: make(chan struct{}, mostSampled), tally: newTally(),
 	}
 	f.ctx, f.stop = context.WithCancel(context.Background())
 	if f.kin, err = perfevent.OpenKin(cpus); err != nil {

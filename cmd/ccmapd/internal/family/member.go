@@ -15,6 +15,7 @@ import (
 	"github.com/ccmapd/ccmapd/cmd/ccmapd/internal/session"
 	"github.com/ccmapd/ccmapd/internal/budget"
 	"github.com/ccmapd/ccmapd/internal/process"
+	"github.com/ccmapd/ccmapd/internal/supervise"
 	"github.com/ccmapd/ccmapd/manager"
 	"github.com/ccmapd/ccmapd/sampler"
 )
@@ -96,6 +97,7 @@ func (f *Family) bury(m *member) {
 func (f *Family) forget(m *member) {
 	if f.members[m.pid] == m {
 		delete(f.members, m.pid)
+		f.gate.Freed(m.pid)
 	}
 	if m.child.Outcome == "" {
 		m.child.Outcome = Missed
@@ -182,33 +184,21 @@ func (f *Family) sample(m *member) error {
 }
 
 // attach opens a session with a member.
-func (f *Family) attach(m *member) (*session.Session, error) {
-	select {
-	case f.opening <- struct{}{}:
-		defer func() { <-f.opening }()
-	case <-f.ctx.Done():
-		return nil, context.Cause(f.ctx)
-	}
-	p, err := process.Pin(m.pid)
-	if err != nil {
-		return nil, err
-	}
-	defer p.Close()
-	if err := awaitProgram(f.ctx, m.pid); err != nil {
-		return nil, err
-	}
-	file, err := process.FileOf(m.pid)
-	if err != nil {
-		return nil, err
-	}
-	if f.skips(m, file) {
-		return nil, sampler.ErrNotManaged
-	}
-	c, open := f.options.Session(f.ctx, m.pid)
-	s, err := session.Open(f.aside(c, m), session.Pinned(p, open))
-	if errors.Is(err, sampler.ErrNotManaged) && p.Gone() {
-		return nil, sampler.ErrNoProcess // without code, which says nothing of its program
-	}
+func (f *Family) attach(m *member) (s *session.Session, err error) {
+	err = f.gate.Attempt(f.ctx, supervise.Process{PID: m.pid}, supervise.Opener{
+		Check: func(supervise.Pin) error { return awaitProgram(f.ctx, m.pid) },
+		Open: func(p supervise.Pin, file process.FileID) (err error) {
+			if f.skips(m, file) {
+				return sampler.ErrNotManaged
+			}
+			c, open := f.options.Session(f.ctx, m.pid)
+			s, err = session.Open(f.aside(c, m), session.Pinned(m.pid, p, open))
+			if errors.Is(err, sampler.ErrNotManaged) && p.Gone() {
+				return sampler.ErrNoProcess // without code, which says nothing of its program
+			}
+			return err
+		},
+	})
 	return s, err
 }
 

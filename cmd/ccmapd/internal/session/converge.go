@@ -111,7 +111,7 @@ func (s *Session) watchGoal(w io.Writer) (stop func()) {
 				return
 			case <-ticker.C:
 			}
-			if text := outOfReach(s.config.Until, s.manager.Status(), s.manager.Snapshot); text != "" {
+			if text := outOfReach(s.config.Until, s.Manager.Status(), s.Manager.Snapshot); text != "" {
 				io.WriteString(w, text)
 				return
 			}

@@ -198,7 +198,7 @@ func (s *Session) newReportJSON(r manager.Report) ReportJSON {
 		Until:    newUntilJSON(s.config.Until, r.Reached),
 		Drift:    r.Drift,
 		Written:  append([]string{}, r.Written...),
-		Source:   sourceJSON{s.choice.Source.Info(), r.Source},
+		Source:   sourceJSON{s.Info(), r.Source},
 		Values:   valuesJSON(r.Values),
 		Loss:     lossJSON(p.Meta().Loss),
 		Overhead: newOverheadJSON(r.Source.Overhead),

@@ -10,6 +10,7 @@ import (
 
 	"github.com/ccmapd/ccmapd/ccmap"
 	"github.com/ccmapd/ccmapd/internal/profiletest"
+	"github.com/ccmapd/ccmapd/internal/recording"
 	"github.com/ccmapd/ccmapd/manager"
 	"github.com/ccmapd/ccmapd/sampler"
 	"github.com/ccmapd/ccmapd/sampler/engine"
@@ -20,7 +21,7 @@ import (
 func TestReportBeginsWithCaution(t *testing.T) {
 	t.Parallel()
 	snapshot := profiletest.Blind("", 200, ccmap.Method{Name: ccmap.UnknownName}).Snapshot()
-	s := &Session{config: Config{Until: manager.Goal{Of: manager.Edges, Percent: 95}}, choice: engine.Choice{Source: &fakeSource{}}}
+	s := &Session{config: Config{Until: manager.Goal{Of: manager.Edges, Percent: 95}}, Recording: &recording.Recording{Choice: engine.Choice{Source: &fakeSource{}}}}
 	var report strings.Builder
 	if err := s.Report(&report, manager.Report{Snapshot: snapshot, Written: []string{"a.json"}}); err != nil {
 		t.Fatal(err)
@@ -56,7 +57,7 @@ func TestReportOverhead(t *testing.T) {
 	known := sampler.Overhead{Samples: 2 * time.Millisecond, Switches: time.Millisecond, Of: time.Second}
 	const want = "Overhead 0.3 % of the target: 0.2 samples, 0.1 thread switches.\n"
 	for _, o := range []sampler.Overhead{known, {}} {
-		s := &Session{choice: engine.Choice{Source: &fakeSource{}}}
+		s := &Session{Recording: &recording.Recording{Choice: engine.Choice{Source: &fakeSource{}}}}
 		r := manager.Report{Snapshot: profiletest.Blind("", 0).Snapshot(), Source: sampler.Stats{Overhead: o}}
 		var out bytes.Buffer
 		if err := s.Report(&out, r); err != nil {
@@ -80,7 +81,7 @@ func TestWarnBesideJSON(t *testing.T) {
 	m.Meta().Comments = []string{ccmap.CommentUnaccounted + cause, ccmap.CommentWarning + "one\x1b"}
 	r := manager.Report{Snapshot: m.Snapshot()}
 	for _, c := range []Config{{JSON: true}, {}, {JSON: true, Quiet: true}} {
-		s := &Session{config: c, choice: engine.Choice{Source: &fakeSource{}}}
+		s := &Session{config: c, Recording: &recording.Recording{Choice: engine.Choice{Source: &fakeSource{}}}}
 		var out, warned bytes.Buffer
 		if err := s.Report(&out, r); err != nil {
 			t.Fatal(err)
@@ -102,7 +103,7 @@ func TestWarnBesideJSON(t *testing.T) {
 // TestReasonOfLines: a reason of several lines is a sentence, and no byte of it moves the cursor.
 func TestReasonOfLines(t *testing.T) {
 	t.Parallel()
-	s := &Session{choice: engine.Choice{Source: &fakeSource{}}}
+	s := &Session{Recording: &recording.Recording{Choice: engine.Choice{Source: &fakeSource{}}}}
 	r := manager.Report{Snapshot: profiletest.Blind("", 0).Snapshot(), Ending: sampler.Ending{Reason: "stopped: one\n\ttwo\r\n\x1b[2J\n"}}
 	var out bytes.Buffer
 	if err := s.Report(&out, r); err != nil {
@@ -117,7 +118,7 @@ func TestReasonOfLines(t *testing.T) {
 func TestReportOfHost(t *testing.T) {
 	t.Parallel()
 	for _, verbose := range []bool{false, true} {
-		s := &Session{config: Config{Verbose: verbose}, choice: engine.Choice{Source: &fakeSource{}}}
+		s := &Session{config: Config{Verbose: verbose}, Recording: &recording.Recording{Choice: engine.Choice{Source: &fakeSource{}}}}
 		r := manager.Report{Snapshot: profiletest.Blind("", 0).Snapshot(), Source: sampler.Stats{
 			Overhead: sampler.Overhead{Samples: 2 * time.Millisecond, Interrupts: 400 * time.Millisecond, Host: 0.003, Of: time.Second},
 		}}
@@ -140,7 +141,7 @@ func TestReportRecalled(t *testing.T) {
 		"": {sampler.Samples: 1234, sampler.Foreign: 40},
 		"\nCallers of 1,012 samples in C are those of the goroutine's last such call.\n": {sampler.Samples: 9000, sampler.Foreign: 2000, sampler.Recalled: 1012},
 	} {
-		s := &Session{choice: engine.Choice{Source: &fakeSource{}}}
+		s := &Session{Recording: &recording.Recording{Choice: engine.Choice{Source: &fakeSource{}}}}
 		var out bytes.Buffer
 		if err := s.Report(&out, manager.Report{Snapshot: profiletest.Blind("", 0).Snapshot(), Source: sampler.Stats{Counts: counts}}); err != nil {
 			t.Fatal(err)
@@ -244,7 +245,7 @@ func TestReportOfDrift(t *testing.T) {
 		time.Minute: "In the end the program did something else than before: see 'ccmapd top --recent'.\n",
 	} {
 		var out bytes.Buffer
-		s := &Session{choice: engine.Choice{Source: &fakeSource{}}}
+		s := &Session{Recording: &recording.Recording{Choice: engine.Choice{Source: &fakeSource{}}}}
 		s.reportSettling(&out, manager.Report{Drift: true, Snapshot: ccmap.New(ccmap.Options{Window: window}).Snapshot()})
 		if out.String() != want {
 			t.Errorf("window %v: %q, want %q", window, &out, want)
@@ -268,7 +269,7 @@ func TestWhyNoCallsWereCaught(t *testing.T) {
 		{1, sampler.Stats{}, []string{"a.folded", "b c.pb.gz"}, "in 1 kB (see 'ccmapd receivers 'b c.pb.gz'').\n"},
 		{1, sampler.Stats{}, []string{"a.folded.gz"}, "in 1 kB.\n"},
 	} {
-		s := &Session{choice: engine.Choice{Source: &fakeSource{}}}
+		s := &Session{Recording: &recording.Recording{Choice: engine.Choice{Source: &fakeSource{}}}}
 		s.config.Hits = test.hits
 		var out bytes.Buffer
 		s.reportValues(&out, manager.Report{Source: test.source, Written: test.files, Values: manager.ValueStats{Points: 2, Bytes: 500}})
@@ -282,7 +283,7 @@ func TestWhyNoCallsWereCaught(t *testing.T) {
 func TestReportOfCountedCalls(t *testing.T) {
 	t.Parallel()
 	for hits, source := range map[float64]sampler.Stats{0: {}, 1: {NoCalls: "they are caught in Go programs only"}} {
-		s := &Session{choice: engine.Choice{Source: &fakeSource{}}}
+		s := &Session{Recording: &recording.Recording{Choice: engine.Choice{Source: &fakeSource{}}}}
 		s.config.Hits = hits
 		var out bytes.Buffer
 		s.reportValues(&out, manager.Report{Source: source, Written: []string{"a.json"}, Values: manager.ValueStats{Counted: 1200}})
@@ -295,7 +296,7 @@ func TestReportOfCountedCalls(t *testing.T) {
 // TestReportOfNoCalls: where there was nothing to learn from, nothing is said.
 func TestReportOfNoCalls(t *testing.T) {
 	t.Parallel()
-	s := &Session{choice: engine.Choice{Source: &fakeSource{}}}
+	s := &Session{Recording: &recording.Recording{Choice: engine.Choice{Source: &fakeSource{}}}}
 	var out bytes.Buffer
 	s.reportValues(&out, manager.Report{})
 	if out.Len() > 0 {
@@ -307,7 +308,7 @@ func TestReportOfNoCalls(t *testing.T) {
 func TestReportOfRareCalls(t *testing.T) {
 	t.Parallel()
 	const made = "1,200 profile points of rare calls made room for others, and 30 calls with them"
-	s := &Session{choice: engine.Choice{Source: &fakeSource{}}}
+	s := &Session{Recording: &recording.Recording{Choice: engine.Choice{Source: &fakeSource{}}}}
 	for memory, want := range map[int64]string{
 		0:        made + ".\n",
 		1 << 30:  made + ".\n",

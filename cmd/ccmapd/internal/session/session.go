@@ -27,10 +27,10 @@ import (
 	"github.com/ccmapd/ccmapd/ccmap"
 	"github.com/ccmapd/ccmapd/cmd/ccmapd/internal/output"
 	"github.com/ccmapd/ccmapd/internal/advice"
-	"github.com/ccmapd/ccmapd/internal/process"
+	"github.com/ccmapd/ccmapd/internal/recording"
+	"github.com/ccmapd/ccmapd/internal/supervise"
 	"github.com/ccmapd/ccmapd/internal/terminal"
 	"github.com/ccmapd/ccmapd/manager"
-	"github.com/ccmapd/ccmapd/queue"
 	"github.com/ccmapd/ccmapd/sampler"
 	"github.com/ccmapd/ccmapd/sampler/engine"
 	"github.com/ccmapd/ccmapd/tuning"
@@ -89,35 +89,29 @@ type Opener func(sampler.ProcessOptions) (engine.Choice, error)
 
 // Session samples one target.
 type Session struct {
-	config  Config
-	choice  engine.Choice
-	manager *manager.Manager
+	*recording.Recording
+	config Config
 }
-
-// ringWords holds 65 stacks of 1,000 frames, or over 1,000 of usual depth: more
-// than a source takes while the manager is at a long turn.
-const ringWords = 64 << 10
 
 // Open opens a source and everything that its samples need on their way. The session
 // must be run after that.
 func Open(c Config, open Opener) (*Session, error) {
-	q := queue.New(queue.Options{RingWords: ringWords})
-	m := ccmap.New(ccmap.Options{MaxBytes: c.MaxMemory, Window: c.Window})
-	choice, err := open(sampler.ProcessOptions{
-		Unit: c.Unit, Interval: c.Interval, HitBudget: orNone(c.Hits), NoLabels: c.NoLabels, MaxHostOverhead: orNone(c.MaxHost),
-		Logger: c.Logger, Sink: sampler.Sink{Queue: q, Names: m.Names()},
+	r, err := recording.Open(recording.Options{
+		Map: ccmap.New(ccmap.Options{MaxBytes: c.MaxMemory, Window: c.Window}), Tuning: c.Tuning, Manager: c.manager(),
+		Opened: func(choice engine.Choice, m *manager.Config) {
+			c.Logger.Info("engine", "name", choice.Source.Info().Engine, "why", choice.Why)
+			m.Dumps = c.dumps(choice.Source)
+		},
+	}, func(sink sampler.Sink) (engine.Choice, error) {
+		return open(sampler.ProcessOptions{
+			Unit: c.Unit, Interval: c.Interval, HitBudget: orNone(c.Hits), NoLabels: c.NoLabels, MaxHostOverhead: orNone(c.MaxHost),
+			Logger: c.Logger, Sink: sink,
+		})
 	})
 	if err != nil {
 		return nil, err
 	}
-	info := choice.Source.Info()
-	c.Logger.Info("engine", "name", info.Engine, "why", choice.Why)
-	describe(m.Meta(), info, choice.Why)
-	mgr, err := c.newManager(choice.Source, m)
-	if err != nil {
-		return nil, errors.Join(err, choice.Source.Close())
-	}
-	return &Session{config: c, choice: choice, manager: mgr}, nil
+	return &Session{Recording: r, config: c}, nil
 }
 
 // orNone returns a bound as a source takes it, for which 0 is the default.
@@ -126,45 +120,16 @@ func orNone(bound float64) float64 {
 	return cmp.Or(bound, none)
 }
 
-// describe says in a map's metadata what is sampled, and how.
-func describe(meta *ccmap.Meta, info sampler.Info, why string) {
-	meta.Target, meta.Engine = info.Target, info.Engine
-	meta.Comments = append(meta.Comments, "engine "+info.Engine+": "+why)
-	if info.NoKernelTime != "" {
-		meta.Comments = append(meta.Comments, "time in the kernel is left out: "+info.NoKernelTime)
-	}
-	if info.Of != "" {
-		meta.Comments = append(meta.Comments, "samples of "+info.Of)
-	}
-	if info.Lacks != "" {
-		meta.Comments = append(meta.Comments, info.Lacks)
-	}
-}
-
-// newManager returns the manager of a session, with its tuner. Samples that are not of CPU time
-// have no interval to tune, and a program that profiles itself decides on its own.
-func (c *Config) newManager(source engine.Source, m *ccmap.Map) (*manager.Manager, error) {
-	info := source.Info()
-	config := manager.Config{
-		Source: source, Map: m, Logger: c.Logger, Dumps: c.dumps(source), Until: c.Until, Values: c.Values, DaemonCPU: c.DaemonCPU,
+// manager returns the configuration of the session's manager.
+func (c *Config) manager() manager.Config {
+	m := manager.Config{
+		Logger: c.Logger, Until: c.Until, Values: c.Values, DaemonCPU: c.DaemonCPU,
 		Budgets: manager.BudgetNames{
 			Target: "--max-overhead", Host: "--max-host-overhead", Own: "--tune, which bounds ccmapd's own CPU time,",
 		},
 	}
-	config.Values.MaxPoints = maxPoints(c.MaxMemory)
-	if _, tunable := source.(sampler.Tunable); !tunable || info.Unit != ccmap.CPUTime {
-		return manager.New(config)
-	}
-	tuned := c.Tuning()
-	if info.Embedded {
-		tuned.SampleCost = manager.EmbeddedSampleCost
-	}
-	tuner, err := tuning.New(tuned)
-	if err != nil {
-		return nil, err
-	}
-	config.Tuner = tuner
-	return manager.New(config)
+	m.Values.MaxPoints = maxPoints(c.MaxMemory)
+	return m
 }
 
 // dumps returns the outputs. They get the profile with that of children.
@@ -193,7 +158,7 @@ func (s *Session) Run(ctx context.Context, live, notices io.Writer) (manager.Rep
 		defer cancel()
 	}
 	if !s.config.Quiet {
-		defer startLiveLine(live, s.manager.Status).Stop()
+		defer startLiveLine(live, s.Manager.Status).Stop()
 	}
 	defer s.watchGoal(notices)()
 	r, err := s.sample(ctx)
@@ -212,10 +177,10 @@ func (s *Session) Run(ctx context.Context, live, notices io.Writer) (manager.Rep
 func (s *Session) sample(ctx context.Context) (manager.Report, error) {
 	children := s.config.Children
 	if children == nil {
-		return s.manager.Run(ctx)
+		return s.Recording.Run(ctx)
 	}
-	children.Begin(ctx, s.manager.Status)
-	r, err := s.manager.Run(ctx)
+	children.Begin(ctx, s.Manager.Status)
+	r, err := s.Recording.Run(ctx)
 	r.Snapshot = children.Merged(s.Target(), r.Snapshot)
 	return r, err
 }
@@ -223,7 +188,7 @@ func (s *Session) sample(ctx context.Context) (manager.Report, error) {
 // keep writes a profile that could not be written to any output, because of err,
 // where that is still possible.
 func (s *Session) keep(r manager.Report, err error) (manager.Report, error) {
-	file, failed := output.WriteTemp(r.Snapshot, s.choice.Source.Info().Target.PID)
+	file, failed := output.WriteTemp(r.Snapshot, s.Info().Target.PID)
 	if failed != nil {
 		return r, errors.Join(err, failed)
 	}
@@ -232,13 +197,13 @@ func (s *Session) keep(r manager.Report, err error) (manager.Report, error) {
 }
 
 // Snapshot returns the map as it was published last, and asks for a newer one.
-func (s *Session) Snapshot() *ccmap.Snapshot { return s.manager.Snapshot() }
+func (s *Session) Snapshot() *ccmap.Snapshot { return s.Manager.Snapshot() }
 
 // Target describes the program that is sampled.
-func (s *Session) Target() ccmap.Target { return s.choice.Source.Info().Target }
+func (s *Session) Target() ccmap.Target { return s.Info().Target }
 
 // Status returns the state of the session.
-func (s *Session) Status() manager.Status { return s.manager.Status() }
+func (s *Session) Status() manager.Status { return s.Manager.Status() }
 
 // Name names the program that is sampled.
 func (s *Session) Name() string {
@@ -251,20 +216,20 @@ func (s *Session) Announce(w io.Writer, until string) {
 	if s.config.Quiet {
 		return
 	}
-	info := s.choice.Source.Info()
+	info := s.Info()
 	if info.Lacks != "" {
 		fmt.Fprintf(w, "Taking profiles of %s%s, by %s (%s). %s\nOf such a program %s.\n",
-			terminal.Printable(path.Base(cmp.Or(info.Target.Executable, "the program"))), s.atMost(), info.Engine, terminal.Reason(s.choice.Why), until, info.Lacks)
+			terminal.Printable(path.Base(cmp.Or(info.Target.Executable, "the program"))), s.atMost(), info.Engine, terminal.Reason(s.Why), until, info.Lacks)
 		return
 	}
 	if info.Of != "" {
 		fmt.Fprintf(w, "Sampling %d (%s): %s%s, by %s (%s). %s\n",
-			info.Target.PID, terminal.Printable(path.Base(info.Target.Executable)), info.Of, s.atMost(), info.Engine, terminal.Reason(s.choice.Why), until)
+			info.Target.PID, terminal.Printable(path.Base(info.Target.Executable)), info.Of, s.atMost(), info.Engine, terminal.Reason(s.Why), until)
 		return
 	}
-	interval := s.choice.Source.Stats().Interval
+	interval := s.Source.Stats().Interval
 	fmt.Fprintf(w, "Sampling %d (%s) every %v of CPU time%s, by %s (%s). %s\n",
-		info.Target.PID, terminal.Printable(path.Base(info.Target.Executable)), interval, s.atMost(), info.Engine, terminal.Reason(s.choice.Why), until)
+		info.Target.PID, terminal.Printable(path.Base(info.Target.Executable)), interval, s.atMost(), info.Engine, terminal.Reason(s.Why), until)
 	if interval != s.config.Interval {
 		fmt.Fprintf(w, "The engine cannot sample every %v, as --interval asks for.\n", s.config.Interval)
 	}
@@ -296,11 +261,11 @@ func maxPoints(memory int64) int {
 
 // Pinned returns an opener that refuses a process which has ended since it was found: its number may
 // be another process's.
-func Pinned(p *process.Pinned, open Opener) Opener {
+func Pinned(pid int, p supervise.Pin, open Opener) Opener {
 	return func(o sampler.ProcessOptions) (engine.Choice, error) {
 		got, err := open(o)
 		if err == nil && p.Gone() {
-			ended := fmt.Errorf("attach to process %d: it has ended: %w", p.PID, sampler.ErrNoProcess)
+			ended := fmt.Errorf("attach to process %d: it has ended: %w", pid, sampler.ErrNoProcess)
 			return engine.Choice{}, errors.Join(ended, got.Source.Close())
 		}
 		return got, err

@@ -139,11 +139,11 @@ func (s *Session) caught(r manager.Report) string {
 		return figure.Plural(int64(r.Values.Caught), "call") + " caught at " + figure.Plural(int64(r.Values.Sites), "call site")
 	case s.config.Hits == 0:
 		return "no calls caught, as asked for"
-	case s.choice.Source.Info().Unit == ccmap.Instructions:
+	case s.Info().Unit == ccmap.Instructions:
 		return "no calls caught, as each one is recorded"
 	case src.NoCalls != "":
 		return "no calls caught, because " + terminal.Reason(src.NoCalls)
-	case s.choice.Source.Info().Embedded:
+	case s.Info().Embedded:
 		return "no calls caught, as none went through a table when one was wanted"
 	case src.Counts[sampler.HotCalls] == 0:
 		return "no calls caught, as none of an interface method or function value was hot"
