@@ -184,7 +184,11 @@ func (p *programs) work(ctx context.Context) {
 			return
 		case one := <-p.wanted:
 			began := time.Now()
-			p.settle(one, p.look(ctx, one))
+			err := p.look(ctx, one)
+			if ctx.Err() != nil {
+				return
+			}
+			p.settle(one, err)
 			select {
 			case <-ctx.Done():
 			case <-time.After(max(time.Since(began), leastRest)):
