@@ -53,15 +53,15 @@ func (f *follower) attach(ctx context.Context) (s *session, err error) {
 	if err != nil {
 		return nil, err
 	}
-	f.begin(s)
+	f.enterSession(s)
 	return s, nil
 }
 
-// begin enters the state of a session.
-func (f *follower) begin(s *session) {
+// enterSession enters the state of a session.
+func (f *follower) enterSession(s *session) {
 	f.broke, f.unreadable = 0, false
-	f.shelf.begin(s)
-	f.tally.begin(s)
+	f.shelf.holdSession(s)
+	f.tally.addSession(s)
 	f.session.Store(s)
 	f.life.Succeed(time.Now())
 	f.raise(EventState, "%s: %s: %s", Sampling, s.Info().Engine, s.Why)
@@ -116,7 +116,7 @@ func (f *follower) attachTo(ctx context.Context, p supervise.Pin, file process.F
 
 // open opens a session with a slot.
 func (f *follower) open(ctx context.Context, file process.FileID, build string) (*session, error) {
-	into := f.shelf.take(f.ownerNow(), file, build)
+	into := f.shelf.takeSlot(f.ownerNow(), file, build)
 	s := &session{follower: f, slot: into}
 	settings, log := f.settings(), f.details.With("target", f.Name, f.attr(f.facts.PID))
 	o := recording.Options{
@@ -220,9 +220,9 @@ func (s *session) discard() error {
 func (s *session) run(ctx context.Context) (sampler.Ending, error) {
 	f := s.follower
 	r, err := s.Run(ctx)
-	f.tally.keep(s)
+	f.tally.keepSession(s)
 	f.session.Store(nil)
-	f.shelf.end(s, r.Snapshot, f.endsMap(r.Ending, err))
+	f.shelf.freeSlot(s, r.Snapshot, f.endsMap(r.Ending, err))
 	why := r.Ending.Reason
 	switch {
 	case err != nil:

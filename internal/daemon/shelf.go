@@ -47,9 +47,9 @@ type slot struct {
 	began time.Time       // of the period
 }
 
-// take returns a slot that is not busy, for a process of an owner: of the build, or of the executable where the build
+// takeSlot returns a slot that is not busy, for a process of an owner: of the build, or of the executable where the build
 // is not known yet.
-func (h *shelf) take(owner process.Owner, file process.FileID, build string) *slot {
+func (h *shelf) takeSlot(owner process.Owner, file process.FileID, build string) *slot {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, s := range h.slots {
@@ -89,8 +89,8 @@ func (h *shelf) giveBack(s *slot) {
 	}
 }
 
-// begin makes a session the slot's, and retires free slots of other builds.
-func (h *shelf) begin(s *session) {
+// holdSession makes a session the slot's, and retires free slots of other builds.
+func (h *shelf) holdSession(s *session) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	own := s.slot
@@ -101,8 +101,8 @@ func (h *shelf) begin(s *session) {
 	h.retire()
 }
 
-// end frees the slot of a session. Its map goes on unless it is over.
-func (h *shelf) end(s *session, last *ccmap.Snapshot, over bool) {
+// freeSlot frees the slot of a session. Its map goes on unless it is over.
+func (h *shelf) freeSlot(s *session, last *ccmap.Snapshot, over bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	own := s.slot

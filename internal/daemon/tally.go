@@ -35,15 +35,15 @@ func (t *tally) count(change func(*Counters)) {
 	change(&t.counters)
 }
 
-// begin takes in that a session runs.
-func (t *tally) begin(s *session) {
+// addSession takes in that a session runs.
+func (t *tally) addSession(s *session) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.running[s] = true
 }
 
-// keep keeps the counters of a session that has ended.
-func (t *tally) keep(s *session) {
+// keepSession keeps the counters of a session that has ended.
+func (t *tally) keepSession(s *session) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	delete(t.running, s)

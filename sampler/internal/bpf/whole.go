@@ -135,7 +135,7 @@ func (w *Whole) Run(ctx context.Context) (sampler.Ending, error) {
 	w.programs.wait()
 	w.host.leave(&w.seat)
 	w.host.drain()
-	w.take()
+	w.drainRecords()
 	w.local.Publish()
 	w.balance()
 	if err != nil {
@@ -152,7 +152,7 @@ func (w *Whole) takeUntil(ctx context.Context) error {
 		if err := errors.Join(err, w.host.Err()); err != nil {
 			return err
 		}
-		w.take()
+		w.drainRecords()
 		now := time.Now()
 		if now.Sub(w.handed) >= handOver {
 			w.handed = now
@@ -171,8 +171,8 @@ func (w *Whole) takeUntil(ctx context.Context) error {
 	return nil
 }
 
-// take makes samples of the records that have arrived.
-func (w *Whole) take() {
+// drainRecords makes samples of the records that have arrived.
+func (w *Whole) drainRecords() {
 	w.records = w.inbox.Swap(w.records[:0])
 	for rest := w.records; len(rest) > 0; {
 		var raw []byte

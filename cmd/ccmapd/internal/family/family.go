@@ -187,7 +187,7 @@ func (f *Family) follow() {
 		}
 		changes, lost := f.kin.Changes()
 		for _, c := range changes {
-			f.take(c)
+			f.heed(c)
 		}
 		if lost {
 			f.warn(f.scan())
@@ -206,8 +206,8 @@ func (f *Family) warn(err error) {
 	}
 }
 
-// take takes a change of a process, which need not be of the family.
-func (f *Family) take(c perfevent.Change) {
+// heed takes in a change of a process, which need not be of the family.
+func (f *Family) heed(c perfevent.Change) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	m := f.members[c.PID]
