@@ -15,13 +15,11 @@ package config
 import (
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"time"
 
 	"github.com/ccmapd/ccmapd/internal/figure"
-	"github.com/ccmapd/ccmapd/internal/safepath"
 	"github.com/ccmapd/ccmapd/sampler/engine"
 )
 
@@ -132,37 +130,8 @@ func DefaultSocket() string {
 	return "/run/ccmapd/ccmapd.sock"
 }
 
-// MaxBytes is the most that a configuration may have.
+// MaxBytes is the most that a configuration may have, in all its files.
 const MaxBytes = 1 << 20
-
-// Load reads a file. Others than root and the user of this process must not be able to change or replace it,
-// because it names files and addresses that the daemon opens with its own rights.
-func Load(path string) (*Config, error) {
-	f, err := safepath.OpenFile(path)
-	if err != nil {
-		return nil, fmt.Errorf("read configuration: %w", err)
-	}
-	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, MaxBytes+1))
-	if err != nil {
-		return nil, fmt.Errorf("read configuration: %w", err)
-	}
-	c, err := Parse(data)
-	if err != nil {
-		return nil, fmt.Errorf("configuration %s: %w", path, err)
-	}
-	return c, nil
-}
-
-// CheckOwner refuses a file that others than root and the user of this process can change or
-// replace.
-func CheckOwner(path string) error {
-	f, err := safepath.OpenFile(path)
-	if err != nil {
-		return fmt.Errorf("read configuration: %w", err)
-	}
-	return f.Close()
-}
 
 // Error is one thing that is wrong in a configuration.
 type Error struct {

@@ -18,10 +18,11 @@ import (
 // with them. The decoder of go-toml can refuse unknown keys, but takes time that grows
 // with their number times the length of the file, and knows no place of a value.
 type document struct {
-	text   []byte
-	values map[string]any
-	places map[string]int // offsets of keys, by path
-	wrong  []wrong
+	file
+	values  map[string]any
+	places  map[string]int // offsets of keys, by path
+	targets []targetTable
+	wrong   []wrong
 }
 
 // wrong is an error whose line was not counted yet.
@@ -39,16 +40,24 @@ const (
 )
 
 // open reads TOML.
-func open(text []byte) (*document, error) {
-	if len(text) > MaxBytes {
-		return nil, fmt.Errorf("the configuration is longer than %d KiB", MaxBytes>>10)
+func open(f file) (*document, error) {
+	d := &document{file: f, values: make(map[string]any), places: make(map[string]int)}
+	if len(f.text) > MaxBytes {
+		return nil, d.named(fmt.Errorf("the configuration is longer than %d KiB", MaxBytes>>10))
 	}
-	d := &document{text: text, values: make(map[string]any), places: make(map[string]int)}
-	if err := toml.Unmarshal(text, &d.values); err != nil {
-		return nil, syntaxError(err)
+	if err := toml.Unmarshal(f.text, &d.values); err != nil {
+		return nil, d.named(syntaxError(err))
 	}
 	d.place()
 	return d, nil
+}
+
+// named adds the name of the file to an error.
+func (f file) named(err error) error {
+	if err == nil || f.name == "" {
+		return err
+	}
+	return fmt.Errorf("configuration %s: %w", f.name, err)
 }
 
 // syntaxError keeps the place of an error, and drops the part of the file that it quotes.
@@ -180,7 +189,7 @@ func (d *document) err() error {
 	if more := len(d.wrong) - len(all); more > 0 {
 		all = append(all, fmt.Errorf("and %d more errors", more))
 	}
-	return errors.Join(all...)
+	return d.named(errors.Join(all...))
 }
 
 func (d *document) lineOf(at int) (line, column int) {

@@ -20,31 +20,69 @@ import (
 
 const day = 24 * time.Hour
 
-// Parse reads a configuration. Keys that are not given have the values of [Default].
-func Parse(text []byte) (*Config, error) {
-	d, err := open(text)
-	if err != nil {
-		return nil, err
+// Parse reads a configuration of one file. Keys that are not given have the values of [Default].
+func Parse(text []byte) (*Config, error) { return parse([]file{{text: text}}) }
+
+// file is a file of a configuration. One without a name has errors without one.
+type file struct {
+	name string
+	text []byte
+}
+
+// parse reads a configuration. Files after the first have targets alone. The error has what is wrong in all of them.
+func parse(files []file) (*Config, error) {
+	all := make([]*document, len(files))
+	var wrong error
+	for i, f := range files {
+		var err error
+		all[i], err = open(f)
+		wrong = errors.Join(wrong, err)
+	}
+	if wrong != nil {
+		return nil, wrong
 	}
 	c := Default()
-	var targets []targetTable
-	d.read("", d.values, []field{
-		d.table("", "listen", c.Listen.fields()),
-		d.table("", "defaults", c.Defaults.fields()),
-		d.table("", "budget", c.Budget.fields()),
-		d.table("", "store", c.Store.fields()),
-		d.tables("target", func(path string, table map[string]any) {
-			targets = append(targets, targetTable{path, table})
-		}),
-	})
-	for _, t := range targets { // only now are the defaults known
-		c.Targets = append(c.Targets, d.target(t, c.Defaults))
+	for i, d := range all {
+		sections := []field{
+			d.table("", "listen", c.Listen.fields()),
+			d.table("", "defaults", c.Defaults.fields()),
+			d.table("", "budget", c.Budget.fields()),
+			d.table("", "store", c.Store.fields()),
+		}
+		if i > 0 {
+			sections = elsewhere(sections, files[0].name)
+		}
+		d.read("", d.values, append(sections, d.tables("target", func(path string, table map[string]any) {
+			d.targets = append(d.targets, targetTable{path, table})
+		})))
 	}
-	d.check(c)
-	if err := d.err(); err != nil {
-		return nil, err
+	taken := make(names)
+	for _, d := range all { // only now are the defaults known
+		var own []Target
+		for _, t := range d.targets {
+			own = append(own, d.target(t, c.Defaults))
+		}
+		c.Targets = append(c.Targets, own...)
+		d.checkTargets(own, taken)
+	}
+	all[0].check(c)
+	for _, d := range all {
+		wrong = errors.Join(wrong, d.err())
+	}
+	if wrong != nil {
+		return nil, wrong
 	}
 	return c, nil
+}
+
+// elsewhere returns sections that are refused, because they belong into another file.
+func elsewhere(sections []field, file string) (all []field) {
+	for _, s := range sections {
+		all = append(all, field{s.key, func(any) error {
+			return fmt.Errorf("belongs into %s: a file of %s has [[target]] alone", file, filepath.Base(file)+partsSuffix)
+		}})
+	}
+	return all
 }
 
 // targetTable is a target that was not read yet.
@@ -153,27 +191,50 @@ var ofOneProcess = []string{"engine", "hits", "max"}
 // ofProcesses are the settings that an endpoint does not take.
 var ofProcesses = []string{"engine", "interval", "min_interval", "max_interval", "tune", "max_overhead", "hits", "max"}
 
-// check finds values that do not go together.
+// check finds values that do not go together, of all but targets.
 func (d *document) check(c *Config) {
 	d.checkListen(c.Listen)
 	d.checkSettings("defaults", c.Defaults)
 	if n := len(c.Targets); n > c.Budget.Targets {
 		d.fail("budget.targets", "%d is less than the file has [[target]]: %d", c.Budget.Targets, n)
 	}
-	names, hosts := make(map[string]string), ""
-	for i, t := range c.Targets {
+}
+
+// names says where the names of targets are taken, and by wholeHost where the whole host is.
+type names map[string]place
+
+const wholeHost = "\x00host" // no name of a target
+
+// place is a table of a file.
+type place struct {
+	in   *document
+	path string
+}
+
+// seenFrom names the place for an error of a file.
+func (p place) seenFrom(d *document) string {
+	if p.in == d {
+		return p.path
+	}
+	return p.path + " of " + p.in.name
+}
+
+// checkTargets finds values of targets that do not go together, within the file and with those of files before.
+func (d *document) checkTargets(own []Target, taken names) {
+	for i, t := range own {
 		path := element("target", i)
 		d.checkTarget(path, t)
-		if first, taken := names[t.Name]; taken && t.Name != "" {
-			d.fail(path+".name", "%q is the name of %s, too: each target needs its own", t.Name, first)
+		if first, is := taken[t.Name]; is && t.Name != "" {
+			d.fail(path+".name", "%q is the name of %s, too: each target needs its own", t.Name, first.seenFrom(d))
 		}
-		names[t.Name] = path
-		if t.Match.Host && hosts != "" {
-			d.fail(path+".match.host", "%s is the whole host already: one target can be", hosts)
+		taken[t.Name] = place{d, path}
+		if !t.Match.Host {
+			continue
 		}
-		if t.Match.Host {
-			hosts = path
+		if first, is := taken[wholeHost]; is {
+			d.fail(path+".match.host", "%s is the whole host already: one target can be", first.seenFrom(d))
 		}
+		taken[wholeHost] = place{d, path}
 	}
 }
 
@@ -359,11 +420,11 @@ func knownEngine(name string) error {
 	return nil
 }
 
-// names of targets are parts of paths, addresses and metrics.
-var names = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$`)
+// nameRule: names of targets are parts of paths, addresses and metrics.
+var nameRule = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$`)
 
 func targetName(name string) error {
-	if !names.MatchString(name) {
+	if !nameRule.MatchString(name) {
 		return errors.New("must have 1 to 63 letters, digits, '.', '_' and '-', and begin with a letter or digit")
 	}
 	return nil
