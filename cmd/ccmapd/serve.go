@@ -99,6 +99,7 @@ func runServe(ctx context.Context, env *environment, f serveFlags) error {
 		Daemon: d, Version: buildVersion(), Engines: inBounds(env.engines, d), Logger: log, Spent: d.Spent,
 		Memory: d.Config().Budget.Memory, CPU: d.Config().Budget.CPU,
 		Socket: listen.Socket, Opened: sockets, Open: listen.Open, Group: listen.Group, TCP: listen.TCP, WebConfig: listen.WebConfig,
+		FullMetrics: listen.Metrics == config.FullMetrics,
 	})
 	if err != nil {
 		return err

@@ -89,6 +89,9 @@ type Options struct {
 	Group  string // whose members may do everything; "": none
 	TCP    string // address whose users may read everything; "": none
 
+	// FullMetrics adds what no alert asks for to the metrics: 26 series a target in place of 12, and times by route.
+	FullMetrics bool
+
 	// WebConfig is a file of exporter-toolkit with TLS and users for TCP. Without it TCP is of
 	// loopback only.
 	WebConfig string

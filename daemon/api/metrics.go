@@ -3,6 +3,7 @@ package api
 import (
 	"context"
 	"net/http"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -19,6 +20,7 @@ const mostLabelled = 256
 // metrics are the metrics of a server. Metrics of targets are collected when a client asks for them:
 // they cost sampling nothing.
 type metrics struct {
+	full     bool
 	registry *prometheus.Registry
 	handler  http.Handler
 	requests *prometheus.HistogramVec
@@ -27,6 +29,7 @@ type metrics struct {
 
 func newMetrics(s *Server) *metrics {
 	m := &metrics{
+		full:     s.options.FullMetrics,
 		registry: prometheus.NewRegistry(),
 		requests: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name: "ccmapd_http_request_seconds", Help: "Time to answer a request, without the time that the client asked to wait (?seconds=).",
@@ -41,14 +44,33 @@ func newMetrics(s *Server) *metrics {
 	reloaded := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "ccmapd_config_last_reload_successful", Help: "1: the configuration in force is the latest; 0: the last reload was refused.",
 	}, func() float64 { return float64(oneIf(s.options.Daemon.LastReload() == nil)) })
-	m.registry.MustRegister(m.requests, m.refused, build, reloaded, targetCollector{s.options.Daemon},
+	m.registry.MustRegister(m.requests, m.refused, build, reloaded, targetCollector{s.options.Daemon, s.options.FullMetrics},
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{})) // CPU time and memory of the daemon
 	m.handler = promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{MaxRequestsInFlight: 1, DisableCompression: true})
 	return m
 }
 
+// kindOf returns what a route is about: each route has a histogram, and most services have few.
+func kindOf(route string) string {
+	method, path, _ := strings.Cut(route, " ")
+	switch {
+	case path == "/v1/events":
+		return "events"
+	case !strings.Contains(path, "/v1/") && !strings.Contains(path, "{view}"):
+		return "health"
+	case method != http.MethodGet:
+		return "changes"
+	case strings.Contains(path, "{view}"), path == "/v1/overlap", path == "/v1/diff":
+		return "profiles"
+	}
+	return "targets"
+}
+
 // timed measures the time of a route.
 func (m *metrics) timed(route string, next http.Handler) http.Handler {
+	if !m.full {
+		route = kindOf(route)
+	}
 	observer := m.requests.WithLabelValues(route)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		start, waited := time.Now(), new(atomic.Int64)
@@ -75,50 +97,76 @@ func (c *call) scrape() error {
 }
 
 // targetCollector makes the metrics of targets of their status.
-type targetCollector struct{ daemon Daemon }
-
-// targetMetric is a metric of each target.
-type targetMetric struct {
-	desc  *prometheus.Desc
-	kind  prometheus.ValueType
-	value func(daemon.TargetStatus) float64
+type targetCollector struct {
+	daemon Daemon
+	full   bool
 }
+
+// targetMetric is a metric of each target. A large fleet keeps few of them: those that alerts ask for.
+type targetMetric struct {
+	desc *prometheus.Desc
+	kind prometheus.ValueType
+	kept bool // also where not all are asked for
+	// values returns the values, by the second label. One without a second label has one value, of the empty word.
+	values func(t daemon.TargetStatus, full bool) map[string]float64
+}
+
+const kept = true
 
 var targetMetrics = []targetMetric{
-	counter("samples_total", "Samples that were folded.", func(c daemon.Counters) float64 { return float64(c.Samples) }),
-	counter("sampled_cpu_seconds_total", "CPU time that samples stand for.", func(c daemon.Counters) float64 { return seconds(c.SampledNS) }),
-	counter("throttled_total", "Times that the kernel held sampling up.", func(c daemon.Counters) float64 { return float64(c.Throttled) }),
-	gauge("interval_seconds", "CPU time between two samples of a thread.", func(f daemon.Figures) float64 { return seconds(f.IntervalNS) }),
-	counter("interval_changes_total", "Changes of that interval.", func(c daemon.Counters) float64 { return float64(c.IntervalChanges) }),
-	counter("repetitions_total", "Samples that found the same activation again.", func(c daemon.Counters) float64 { return float64(c.Repeated) }),
-	counter("repetitions_known_total", "Samples with a verdict on that.", func(c daemon.Counters) float64 { return float64(c.Known) }),
-	gauge("threads", "Threads that are sampled.", func(f daemon.Figures) float64 { return float64(f.Threads) }),
-	gauge("map_nodes", "Contexts in the maps.", func(f daemon.Figures) float64 { return float64(f.Nodes) }),
-	gauge("map_bytes", "Memory of the maps.", func(f daemon.Figures) float64 { return float64(f.Bytes) }),
-	counter("pruned_nodes_total", "Contexts that were given up for memory.", func(c daemon.Counters) float64 { return float64(c.PrunedNodes) }),
-	gauge("drifting", "1: lately the program has done something else than before.", func(f daemon.Figures) float64 { return float64(oneIf(f.Drift)) }),
-	counter("calls_caught_total", "Calls that breakpoints have caught.", func(c daemon.Counters) float64 { return float64(c.Caught) }),
-	counter("store_errors_total", "Attempts to file a period that failed.", func(c daemon.Counters) float64 { return float64(c.Unfiled) }),
-	{describe("restarts_total", "Processes that were sampled to their end."), prometheus.CounterValue, func(t daemon.TargetStatus) float64 { return float64(t.Restarts) }},
+	counter(kept, "samples_total", "Samples that were folded.", func(c daemon.Counters) float64 { return float64(c.Samples) }),
+	counter(kept, "sampled_cpu_seconds_total", "CPU time that samples stand for.", func(c daemon.Counters) float64 { return seconds(c.SampledNS) }),
+	{describe("samples_lost_total", "Samples that were lost, by where.", "where"), prometheus.CounterValue, kept, lost},
+	counter(!kept, "throttled_total", "Times that the kernel held sampling up.", func(c daemon.Counters) float64 { return float64(c.Throttled) }),
+	gauge(kept, "interval_seconds", "CPU time between two samples of a thread.", func(f daemon.Figures) float64 { return seconds(f.IntervalNS) }),
+	counter(!kept, "interval_changes_total", "Changes of that interval.", func(c daemon.Counters) float64 { return float64(c.IntervalChanges) }),
+	counter(!kept, "repetitions_total", "Samples that found the same activation again.", func(c daemon.Counters) float64 { return float64(c.Repeated) }),
+	counter(!kept, "repetitions_known_total", "Samples with a verdict on that.", func(c daemon.Counters) float64 { return float64(c.Known) }),
+	gauge(kept, "threads", "Threads that are sampled.", func(f daemon.Figures) float64 { return float64(f.Threads) }),
+	gauge(!kept, "map_nodes", "Contexts in the maps.", func(f daemon.Figures) float64 { return float64(f.Nodes) }),
+	gauge(kept, "map_bytes", "Memory of the maps.", func(f daemon.Figures) float64 { return float64(f.Bytes) }),
+	counter(kept, "pruned_nodes_total", "Contexts that were given up for memory.", func(c daemon.Counters) float64 { return float64(c.PrunedNodes) }),
+	{describe("converged_ratio", "Overlap of two halves of the samples, by what is counted.", "of"), prometheus.GaugeValue, kept, converged},
+	gauge(kept, "drifting", "1: lately the program has done something else than before.", func(f daemon.Figures) float64 { return float64(oneIf(f.Drift)) }),
+	counter(!kept, "calls_caught_total", "Calls that breakpoints have caught.", func(c daemon.Counters) float64 { return float64(c.Caught) }),
+	counter(kept, "store_errors_total", "Attempts to file a period that failed.", func(c daemon.Counters) float64 { return float64(c.Unfiled) }),
+	{describe("attach_failures_total", "Attempts to attach that failed.", "reason"), prometheus.CounterValue, kept, failures},
+	{describe("restarts_total", "Processes that were sampled to their end."), prometheus.CounterValue, kept, func(t daemon.TargetStatus, _ bool) map[string]float64 {
+		return alone(float64(t.Restarts))
+	}},
 }
 
-var (
-	targetsDesc  = prometheus.NewDesc("ccmapd_targets", "Targets in each state.", []string{"state"}, nil)
-	settledDesc  = describe("converged_ratio", "Overlap of two halves of the samples, by what is counted.", "of")
-	lostDesc     = describe("samples_lost_total", "Samples that were lost, by where.", "where")
-	failuresDesc = describe("attach_failures_total", "Attempts to attach that failed.", "reason")
-)
+var targetsDesc = prometheus.NewDesc("ccmapd_targets", "Targets in each state.", []string{"state"}, nil)
 
 func describe(name, help string, more ...string) *prometheus.Desc {
 	return prometheus.NewDesc("ccmapd_"+name, help, append([]string{"target"}, more...), nil)
 }
 
-func counter(name, help string, value func(daemon.Counters) float64) targetMetric {
-	return targetMetric{describe(name, help), prometheus.CounterValue, func(t daemon.TargetStatus) float64 { return value(t.Counters) }}
+func counter(kept bool, name, help string, value func(daemon.Counters) float64) targetMetric {
+	return targetMetric{describe(name, help), prometheus.CounterValue, kept, func(t daemon.TargetStatus, _ bool) map[string]float64 {
+		return alone(value(t.Counters))
+	}}
 }
 
-func gauge(name, help string, value func(daemon.Figures) float64) targetMetric {
-	return targetMetric{describe(name, help), prometheus.GaugeValue, func(t daemon.TargetStatus) float64 { return value(t.Status) }}
+func gauge(kept bool, name, help string, value func(daemon.Figures) float64) targetMetric {
+	return targetMetric{describe(name, help), prometheus.GaugeValue, kept, func(t daemon.TargetStatus, _ bool) map[string]float64 {
+		return alone(value(t.Status))
+	}}
+}
+
+// alone is the value of a metric without a second label.
+func alone(value float64) map[string]float64 { return map[string]float64{"": value} }
+
+// anyOf adds up the values of a second label, unless all are asked for.
+func anyOf(values map[string]float64, full bool) map[string]float64 {
+	if full {
+		return values
+	}
+	sum := 0.0
+	for _, v := range values {
+		sum += v
+	}
+	return map[string]float64{"any": sum}
 }
 
 func oneIf(is bool) int {
@@ -128,18 +176,37 @@ func oneIf(is bool) int {
 	return 0
 }
 
-func settled(s daemon.Settled) map[string]float64 {
-	return map[string]float64{"methods": s.Methods, "edges": s.Edges, "contexts": s.Contexts}
+func seconds(ns int64) float64 { return time.Duration(ns).Seconds() }
+
+// converged returns how settled the profile is, by what is counted: edges are what most readers look at.
+func converged(t daemon.TargetStatus, full bool) map[string]float64 {
+	s := t.Status.Settled
+	if !full {
+		return map[string]float64{"edges": s.Edges / 100}
+	}
+	return map[string]float64{"methods": s.Methods / 100, "edges": s.Edges / 100, "contexts": s.Contexts / 100}
 }
 
-func seconds(ns int64) float64 { return time.Duration(ns).Seconds() }
+// lost returns the samples that were lost, by where.
+func lost(t daemon.TargetStatus, full bool) map[string]float64 {
+	c := t.Counters
+	return anyOf(map[string]float64{
+		"source": float64(c.LostSource), "queue": float64(c.LostQueue), "corrupt": float64(c.LostCorrupt),
+		"orphaned": float64(c.Orphaned), "store": float64(c.GivenUp),
+	}, full)
+}
+
+// failures returns the attempts to attach that failed, by reason.
+func failures(t daemon.TargetStatus, full bool) map[string]float64 {
+	f := t.Counters.Failures
+	return anyOf(map[string]float64{
+		"not-permitted": float64(f.NotPermitted), "unsupported": float64(f.Unsupported), "other": float64(f.Other),
+	}, full)
+}
 
 // Describe sends all descriptions.
 func (targetCollector) Describe(to chan<- *prometheus.Desc) {
 	to <- targetsDesc
-	to <- settledDesc
-	to <- lostDesc
-	to <- failuresDesc
 	for _, m := range targetMetrics {
 		to <- m.desc
 	}
@@ -157,26 +224,20 @@ func (c targetCollector) Collect(to chan<- prometheus.Metric) {
 	}
 	for _, t := range all[:min(len(all), mostLabelled)] {
 		for _, m := range targetMetrics {
-			to <- prometheus.MustNewConstMetric(m.desc, m.kind, m.value(t), t.Name)
-		}
-		for of, percent := range settled(t.Status.Settled) {
-			to <- prometheus.MustNewConstMetric(settledDesc, prometheus.GaugeValue, percent/100, t.Name, of)
-		}
-		for where, n := range lost(t.Counters) {
-			to <- prometheus.MustNewConstMetric(lostDesc, prometheus.CounterValue, float64(n), t.Name, where)
-		}
-		for reason, n := range failures(t.Counters.Failures) {
-			to <- prometheus.MustNewConstMetric(failuresDesc, prometheus.CounterValue, float64(n), t.Name, reason)
+			if m.kept || c.full {
+				m.send(to, t, c.full)
+			}
 		}
 	}
 }
 
-// lost returns the samples that were lost, by where.
-func lost(c daemon.Counters) map[string]uint64 {
-	return map[string]uint64{"source": c.LostSource, "queue": c.LostQueue, "corrupt": c.LostCorrupt, "orphaned": c.Orphaned, "store": c.GivenUp}
-}
-
-// failures returns the attempts to attach that failed, by reason.
-func failures(f daemon.Failures) map[string]uint64 {
-	return map[string]uint64{"not-permitted": f.NotPermitted, "unsupported": f.Unsupported, "other": f.Other}
+// send sends the values of a target.
+func (m targetMetric) send(to chan<- prometheus.Metric, t daemon.TargetStatus, full bool) {
+	for label, value := range m.values(t, full) {
+		labels := []string{t.Name, label}
+		if label == "" {
+			labels = labels[:1]
+		}
+		to <- prometheus.MustNewConstMetric(m.desc, m.kind, value, labels...)
+	}
 }

@@ -22,7 +22,7 @@ func TestMetrics(t *testing.T) {
 	web.Restarts, web.Status.IntervalNS, web.Status.Settled.Edges, web.Status.Drift = 3, 5e6, 90, true
 	c := &web.Counters
 	c.Samples, c.SampledNS, c.LostQueue, c.IntervalChanges, c.Unfiled, c.Failures.NotPermitted = 1000, 10e9, 4, 5, 6, 7
-	s := newServer(t, f, Options{Version: "v1"})
+	s := newServer(t, f, Options{Version: "v1", FullMetrics: true})
 	text := get(s, master, "/metrics").Body.String()
 	for _, line := range []string{
 		`ccmapd_targets{state="sampling"} 2`,
@@ -49,11 +49,41 @@ func TestMetrics(t *testing.T) {
 	}
 }
 
+// TestBasicMetrics: by default a target has 12 series and HTTP has 60 at most, sums in place of parts. Whatever an alert
+// asks for is among them.
+func TestBasicMetrics(t *testing.T) {
+	t.Parallel()
+	f := newFake()
+	c := &f.targets[1].Counters
+	c.LostQueue, c.LostSource, c.Failures.Other = 4, 5, 7
+	s := newServer(t, f, Options{})
+	text := get(s, master, "/metrics").Body.String()
+	for _, line := range []string{
+		`ccmapd_samples_lost_total{target="web",where="any"} 9`, `ccmapd_attach_failures_total{reason="any",target="web"} 7`,
+		`ccmapd_http_request_seconds_count{route="health"} 0`,
+	} {
+		if !strings.Contains(text, "\n"+line+"\n") {
+			t.Errorf("%s is missing in\n%s", line, text)
+		}
+	}
+	for what, most := range map[string]int{`target="web"`: 12, "\nccmapd_http": 60} {
+		if n := strings.Count(text, what); n > most {
+			t.Errorf("%d series of %s, want %d at most", n, what, most)
+		}
+	}
+	labels := labelsOf(t, s)
+	for _, e := range alertExpressions(t) {
+		if wrong := unknownIn(e, labels); len(wrong) > 0 {
+			t.Errorf("%s: by default there is no %q", e, wrong)
+		}
+	}
+}
+
 // TestMonitoring: every metric and label of the dashboard and of the alerts exists, and
 // docs/daemon.md has all metrics.
 func TestMonitoring(t *testing.T) {
 	t.Parallel()
-	labels := labelsOf(t, newServer(t, newFake(), Options{}))
+	labels := labelsOf(t, newServer(t, newFake(), Options{FullMetrics: true}))
 	expressions := slices.Concat(alertExpressions(t), dashboardExpressions(t))
 	if len(expressions) < 30 {
 		t.Errorf("%d expressions: some were not found", len(expressions))

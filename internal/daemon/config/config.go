@@ -39,6 +39,7 @@ type Listen struct {
 	Group     string // its members may do everything; "": no group
 	TCP       string // host:port; "": none
 	WebConfig string // file of TLS and users for TCP
+	Metrics   string // "basic": those that alerts ask for; "full": all
 }
 
 // Settings say how one process is sampled and kept. They are the flags of attach.
@@ -106,7 +107,7 @@ type Auth struct {
 // Default returns the configuration of an empty file.
 func Default() *Config {
 	return &Config{
-		Listen: Listen{Socket: DefaultSocket(), Group: "ccmapd"},
+		Listen: Listen{Socket: DefaultSocket(), Group: "ccmapd", Metrics: BasicMetrics},
 		Defaults: Settings{
 			Engine: engine.Auto, Interval: 10 * time.Millisecond, Tune: true, MaxOverhead: 1,
 			MaxMemory: int64(64 * figure.MiB), Window: 15 * time.Minute, Hits: 250, Labels: true,

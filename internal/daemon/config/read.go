@@ -98,6 +98,7 @@ func (l *Listen) fields() []field {
 		{"group", text(&l.Group, oneWord)},
 		{"tcp", text(&l.TCP, hostAndPort)},
 		{"web_config", text(&l.WebConfig, absolute)},
+		{"metrics", text(&l.Metrics, basicOrFull)},
 	}
 }
 
@@ -409,6 +410,19 @@ func socketPath(path string) error {
 func oneWord(s string) error {
 	if strings.ContainsAny(s, " \t\r\n:\x00") || terminal.Printable(s) != s {
 		return errors.New("must be one word")
+	}
+	return nil
+}
+
+// Metrics of a server.
+const (
+	BasicMetrics = "basic"
+	FullMetrics  = "full"
+)
+
+func basicOrFull(word string) error {
+	if word != BasicMetrics && word != FullMetrics {
+		return fmt.Errorf("must be %q or %q", BasicMetrics, FullMetrics)
 	}
 	return nil
 }
