@@ -97,10 +97,10 @@ func TestUp(t *testing.T) {
 				t.Fatal("no row")
 			}
 			var f Frame
-			f.Set(RIP, c.pc)
-			f.Set(RSP, c.sp)
-			f.Set(RBX, 1)
-			f.Set(RBP, 0x8008)
+			f.Set(PC, c.pc)
+			f.Set(SP, c.sp)
+			f.Set(BX, 1)
+			f.Set(BP, 0x8008)
 			f.Set(R10, 3)
 			before := f
 			if got := row.Up(&f, stack.word); got != c.ending {
@@ -112,7 +112,7 @@ func TestUp(t *testing.T) {
 				}
 				return
 			}
-			if rbx, _ := f.Get(RBX); f.PC() != c.wantPC || rbx != c.rb {
+			if rbx, _ := f.Get(BX); f.PC() != c.wantPC || rbx != c.rb {
 				t.Errorf("at %#x with rbx %#x", f.PC(), rbx)
 			}
 			if _, ok := f.Get(R10); ok {
@@ -150,8 +150,8 @@ func TestFork(t *testing.T) {
 			t.Fatalf("row %+v, %v", row, ok)
 		}
 		var f Frame
-		f.Set(RIP, 0x1019)
-		f.Set(RSP, c.sp)
+		f.Set(PC, 0x1019)
+		f.Set(SP, c.sp)
 		how := row.Up(&f, stack.word)
 		born := row.Born(&f, how, func(pc uint64) (*Row, bool) { return tab.Row(pc, unlimited()) })
 		if born != (c.caller == 0) || !born && f.PC() != c.caller {
@@ -317,7 +317,7 @@ func TestUpDoesNotAllocate(t *testing.T) {
 	word := func(uint64) (uint64, bool) { return 0x1005, true }
 	if n := testing.AllocsPerRun(100, func() {
 		var f Frame
-		f.Set(RSP, 0x7000)
+		f.Set(SP, 0x7000)
 		row.Up(&f, word)
 	}); n > 0 {
 		t.Errorf("a step allocates %v times", n)

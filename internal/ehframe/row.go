@@ -96,16 +96,13 @@ func (t *Table) fork(pc uint64, steps *int) (*Row, bool) {
 	if !ok || !next.isRoot() {
 		return nil, false
 	}
-	return &Row{
-		Entry: t.funcs[i-1].start, Fork: true, steps: int(Registers),
-		cfa:   rule{form: inRegister, reg: RSP, offset: 8},
-		rules: []saved{{RIP, rule{form: atOffset, offset: -8}}},
-	}, true
+	cfa, rules := returning()
+	return &Row{Entry: t.funcs[i-1].start, Fork: true, steps: int(Registers), cfa: cfa, rules: rules}, true
 }
 
 // isRoot reports whether nothing has called the function.
 func (r *Row) isRoot() bool {
-	return slices.ContainsFunc(r.rules, func(s saved) bool { return s.reg == RIP && s.form == undefined })
+	return slices.ContainsFunc(r.rules, func(s saved) bool { return s.reg == PC && s.form == undefined })
 }
 
 // machine runs the programs of a CIE and an FDE.
@@ -131,7 +128,7 @@ func (r *Row) Steps() int { return r.steps }
 
 func (m *machine) row() (*Row, bool) {
 	r := &Row{Entry: m.f.start, Signal: m.f.cie.signal, cfa: m.now.cfa, steps: int(Registers) + len(m.now.cfa.expr)}
-	if m.f.cie.ra != uint64(RIP) || r.cfa.form == untold {
+	if m.f.cie.ra != uint64(PC) || r.cfa.form == untold {
 		return nil, false
 	}
 	for reg, rule := range m.now.regs {

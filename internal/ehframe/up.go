@@ -6,34 +6,16 @@ import (
 	"github.com/ccmapd/ccmapd/internal/cursor"
 )
 
-// Register is the DWARF number of a register of amd64.
+// Register is the DWARF number of a register.
 type Register uint8
-
-// The registers that unwinders name, and the number of registers.
-const (
-	RBX Register = 3
-	RBP Register = 6
-	RSP Register = 7
-	R10 Register = 10
-	R12 Register = 12
-	R13 Register = 13
-	R14 Register = 14
-	R15 Register = 15
-	RIP Register = 16 // DWARF calls it the return address
-
-	Registers Register = 17
-)
 
 // register returns the register with a number, or Registers, which is always unknown.
 func register(n uint64) Register { return Register(min(n, uint64(Registers))) }
 
-// callee are the registers that a function preserves, or saves.
-const callee = 1<<RBX | 1<<RBP | 1<<R12 | 1<<R13 | 1<<R14 | 1<<R15
-
 // Frame is the known registers of a frame.
 type Frame struct {
 	values [Registers]uint64
-	known  uint32
+	known  uint64
 }
 
 // Set makes a register known.
@@ -51,8 +33,8 @@ func (f *Frame) Get(r Register) (uint64, bool) {
 }
 
 // PC and SP return the two registers that unwinding needs, or 0 if unknown.
-func (f *Frame) PC() uint64 { return f.values[RIP] }
-func (f *Frame) SP() uint64 { return f.values[RSP] }
+func (f *Frame) PC() uint64 { return f.values[PC] }
+func (f *Frame) SP() uint64 { return f.values[SP] }
 
 // Ending is the result of a step up the stack.
 type Ending uint8
@@ -73,10 +55,10 @@ func (r *Row) Up(f *Frame, word func(addr uint64) (uint64, bool)) Ending {
 		return e.ending
 	}
 	up := Frame{values: f.values, known: f.known & callee}
-	up.Set(RSP, cfa)
-	up.known &^= 1 << RIP
+	up.Set(SP, cfa)
+	up.known &^= 1 << PC
 	for _, s := range r.rules {
-		if s.reg == RIP && s.form == undefined {
+		if s.reg == PC && s.form == undefined {
 			return AtRoot
 		}
 		up.known &^= 1 << s.reg
@@ -86,7 +68,7 @@ func (r *Row) Up(f *Frame, word func(addr uint64) (uint64, bool)) Ending {
 			return e.ending
 		}
 	}
-	if up.known&(1<<RIP) == 0 || up.SP() <= f.SP() {
+	if up.known&(1<<PC) == 0 || up.SP() <= f.SP() {
 		return Lost
 	}
 	*f = up

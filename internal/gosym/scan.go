@@ -8,10 +8,10 @@ import (
 	"iter"
 )
 
-// headerStart is the beginning of a pclntab of Go 1.16 to 1.27 on amd64, without its
-// first byte, which tells the version: magic, two zeros, quantum 1, pointer size
+// headerStart is the beginning of a pclntab of Go 1.16 to 1.27, without its
+// first byte, which tells the version: magic, two zeros, quantum, pointer size
 // 8.
-var headerStart = []byte{0xff, 0xff, 0xff, 0, 0, 1, 8}
+var headerStart = []byte{0xff, 0xff, 0xff, 0, 0, pcQuantum, 8}
 
 // scanForModuledata looks through the memory of an image for the header of a
 // pclntab, and then for a moduledata that points to it. It is the way for

@@ -14,14 +14,14 @@ const (
 )
 
 // Breakpoint is a hardware breakpoint on a call through a register. For each call the
-// kernel writes the register, which holds the address that is called, R14, and the
+// kernel writes the register, which holds the address that is called, the goroutine, and the
 // return addresses along the frame pointers.
 //
 // The target does not stop: the kernel writes a sample and lets the instruction
 // run, with the resume flag set so that it is not trapped again.
 type Breakpoint struct {
 	PC       uint64 // of the call instruction
-	Register uint8  // its number in the kernel's mask; not R14
+	Register uint8  // its number in the kernel's mask; not the one for the goroutine
 	Callers  uint16 // addresses in the chain at most, with the call itself
 }
 
@@ -40,7 +40,7 @@ func (b Breakpoint) attr() *unix.PerfEventAttr {
 		Size:             attrSize,
 		Sample:           1,
 		Sample_type:      caughtFields,
-		Sample_regs_user: 1<<b.Register | 1<<RegR14,
+		Sample_regs_user: 1<<b.Register | 1<<regG,
 		Sample_max_stack: b.Callers,
 		Bp_type:          breakpointExecute,
 		Ext1:             b.PC,
@@ -79,7 +79,7 @@ type Call struct {
 	Time     uint64   // CLOCK_MONOTONIC, ns
 	Chain    []uint64 // the call instruction, then return addresses
 	Target   uint64   // the address that is called
-	R14      uint64   // in Go code the descriptor of the goroutine
+	G        uint64   // in Go code the descriptor of the goroutine
 }
 
 // Decode reads the body of a sample of the breakpoint. It reuses c.Chain.
@@ -92,9 +92,9 @@ func (c *Call) Decode(b Breakpoint, body []byte) error {
 	if cur.u64() != unix.PERF_SAMPLE_REGS_ABI_64 {
 		return ErrMalformed
 	}
-	c.Target, c.R14 = cur.u64(), cur.u64()
-	if b.Register > RegR14 { // registers come in the order of their numbers
-		c.Target, c.R14 = c.R14, c.Target
+	c.Target, c.G = cur.u64(), cur.u64()
+	if b.Register > regG { // registers come in the order of their numbers
+		c.Target, c.G = c.G, c.Target
 	}
 	if cur.short || ip != b.PC || len(c.Chain) == 0 || c.Chain[0] != b.PC {
 		return ErrMalformed

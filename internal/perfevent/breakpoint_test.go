@@ -19,7 +19,7 @@ func caughtBody(first, second uint64) []byte {
 
 func TestDecodeCall(t *testing.T) {
 	const target, g = 0x500000, 0xc000000100
-	want := Call{PID: 7, TID: 8, Time: 99, Chain: []uint64{0x401000, 0x402000, 0x403000}, Target: target, R14: g}
+	want := Call{PID: 7, TID: 8, Time: 99, Chain: []uint64{0x401000, 0x402000, 0x403000}, Target: target, G: g}
 	for _, c := range []struct {
 		reg  uint8
 		body []byte

@@ -10,15 +10,6 @@ import (
 	"github.com/ccmapd/ccmapd/internal/privilege"
 )
 
-// Numbers of registers in the kernel's masks, which golang.org/x/sys/unix does not
-// have (arch/x86/include/uapi/asm/perf_regs.h, Linux 6.18).
-const (
-	RegAX, RegBX, RegCX, RegDX        = 0, 1, 2, 3
-	RegSI, RegDI, RegBP, RegSP, RegIP = 4, 5, 6, 7, 8
-	RegR8, RegR9, RegR10, RegR11      = 16, 17, 18, 19
-	RegR12, RegR13, RegR14, RegR15    = 20, 21, 22, 23
-)
-
 const attrSize = uint32(unsafe.Sizeof(unix.PerfEventAttr{}))
 
 // open opens an event of one thread, on one CPU or, for cpu -1, on all CPUs.

@@ -6,6 +6,8 @@ import (
 	"errors"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/ccmapd/ccmapd/internal/process"
 )
 
 // Record is one record of a ring, as linux/perf_event.h describes it. Its body is
@@ -30,12 +32,6 @@ const (
 // expected.
 var ErrMalformed = errors.New("malformed record")
 
-// Registers are the user-mode registers of a sample, in the order of their numbers in
-// the kernel's mask; see sampleRegisters.
-type Registers struct {
-	BX, BP, SP, IP, R10, R12, R13, R14, R15 uint64
-}
-
 // Sample is a PERF_RECORD_SAMPLE of a [Timer]. Its slices are valid until the ring that
 // it came from is advanced.
 type Sample struct {
@@ -48,7 +44,7 @@ type Sample struct {
 	KernelChain []uint64 // kernel part of the call chain, innermost first; empty unless the form has it
 
 	HasRegs bool // false for a thread that has left user mode for good
-	Regs    Registers
+	Regs    process.Registers
 	Stack   []byte // from Regs.SP upwards; shorter than asked for where memory ends
 	Cut     bool   // the stack goes on beyond the bytes that were asked for
 
@@ -77,13 +73,10 @@ func (s *Sample) Decode(misc uint16, body []byte) error {
 }
 
 func (s *Sample) decodeRegisters(c *cursor) {
-	s.Regs = Registers{}
+	s.Regs = process.Registers{}
 	s.HasRegs = c.u64() == unix.PERF_SAMPLE_REGS_ABI_64
 	if s.HasRegs {
-		s.Regs = Registers{
-			BX: c.u64(), BP: c.u64(), SP: c.u64(), IP: c.u64(),
-			R10: c.u64(), R12: c.u64(), R13: c.u64(), R14: c.u64(), R15: c.u64(),
-		}
+		s.Regs = c.registers()
 	}
 }
 

@@ -7,6 +7,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/sys/unix"
 	"pgregory.net/rapid"
+
+	"github.com/ccmapd/ccmapd/internal/process"
 )
 
 // fields appends little-endian numbers of 4 or 8 bytes.
@@ -45,7 +47,7 @@ func TestDecodeSample(t *testing.T) {
 	want := Sample{
 		PID: 7, TID: 8, Time: 99, Count: 77, Kernel: true, KernelChain: []uint64{0xffffffff81000000},
 		Chain:   []uint64{0x401000, 0x402000},
-		HasRegs: true, Regs: Registers{BX: 3, BP: 1, SP: 2, IP: 0x401000, R10: 10, R12: 12, R13: 13, R14: 14, R15: 15},
+		HasRegs: true, Regs: process.Registers{BX: 3, BP: 1, SP: 2, IP: 0x401000, R10: 10, R12: 12, R13: 13, R14: 14, R15: 15},
 		Stack: []byte("01234567"),
 	}
 	if diff := cmp.Diff(want, got); diff != "" {

@@ -67,11 +67,6 @@ const sampleFields = unix.PERF_SAMPLE_IP | unix.PERF_SAMPLE_TID | unix.PERF_SAMP
 	unix.PERF_SAMPLE_CPU | unix.PERF_SAMPLE_READ | unix.PERF_SAMPLE_CALLCHAIN |
 	unix.PERF_SAMPLE_REGS_USER | unix.PERF_SAMPLE_STACK_USER
 
-// sampleRegisters is the mask of the registers in a sample: the registers that Go and
-// its runtime use, and the registers that C functions leave to their callers.
-const sampleRegisters = 1<<RegBX | 1<<RegBP | 1<<RegSP | 1<<RegIP |
-	1<<RegR10 | 1<<RegR12 | 1<<RegR13 | 1<<RegR14 | 1<<RegR15
-
 // attr describes the event.
 //
 // The period is a number of nanoseconds and never a frequency: the kernel turns

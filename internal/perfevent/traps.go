@@ -141,7 +141,7 @@ func (p *pair) trapTime(w *Watchpoint) (all []time.Duration, err error) {
 // callTime returns how long the first thread takes for a call that is caught, several times.
 func (p *pair) callTime(*Watchpoint) (all []time.Duration, err error) {
 	const callers = 8 // as in bursts
-	b := Breakpoint{PC: uint64(reflect.ValueOf(caught).Pointer()), Register: RegCX, Callers: callers}
+	b := Breakpoint{PC: uint64(reflect.ValueOf(caught).Pointer()), Register: regAny, Callers: callers}
 	p.do(func() {
 		var ring *Ring
 		if ring, err = b.Set(uint32(p.threads[0].tid), costTraps); err != nil {

@@ -62,12 +62,6 @@ type Descriptors struct {
 // MostDescriptor bounds the bytes of a descriptor that an engine takes with a moment.
 const MostDescriptor = 384
 
-// Registers are user-mode registers of amd64: the registers that Go and its runtime
-// use, and the registers that C functions leave to their callers.
-type Registers struct {
-	BX, BP, SP, IP, R10, R12, R13, R14, R15 uint64
-}
-
 // Callers returns the callers that the kernel has found, innermost first.
 func (m *Moment) Callers() []uint64 {
 	if len(m.Chain) == 0 {
@@ -132,9 +126,9 @@ type Runtime interface {
 
 // Chainer is a [Runtime] whose indirect calls can be caught.
 type Chainer interface {
-	// Chain describes a chain of return addresses on an OS thread that had a value in
-	// R14. It reuses st.PCs.
-	Chain(pcs []uint64, tid uint32, r14 uint64, st *Stack)
+	// Chain describes a chain of return addresses on an OS thread that had a value in the
+	// register for the goroutine. It reuses st.PCs.
+	Chain(pcs []uint64, tid uint32, g uint64, st *Stack)
 
 	// Method returns the method that begins at an address, wrappers included.
 	Method(pc uint64, names *ccmap.Names) (ccmap.MethodID, bool)

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 	"sync"
@@ -25,7 +26,7 @@ type JDK struct {
 
 // homes are where JDKs of the releases that tests use are found.
 var homes = map[string]string{
-	"17": "/usr/lib/jvm/java-17-openjdk-amd64",
+	"17": "/usr/lib/jvm/java-17-openjdk-" + runtime.GOARCH,
 	"25": "/usr/lib/jvm/*25*",
 }
 

@@ -1,7 +1,6 @@
 package bpf
 
 //go:generate go test -run ^TestSyscalls$ -update .
-//go:generate go tool bpf2go -tags linux -target amd64 -type target -type head -go-package bpf program record.bpf.c -- -O2 -Wall -Werror -I/usr/include/x86_64-linux-gnu
 
 import (
 	"cmp"

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"regexp"
-	"runtime"
 	"strings"
 
 	"github.com/ccmapd/ccmapd/internal/privilege"
@@ -29,7 +28,6 @@ const (
 
 // machine is the part of a machine that decides whether it can run the program.
 type machine struct {
-	arch    string
 	release string // of the kernel, as uname -r says it
 	version string // as uname -v says it: the kernel's own number, on some distributions
 	pids    string // the PID namespace
@@ -41,7 +39,7 @@ type machine struct {
 func here() machine {
 	var name unix.Utsname
 	unix.Uname(&name) // never fails
-	m := machine{arch: runtime.GOARCH, release: unix.ByteSliceToString(name.Release[:]), version: unix.ByteSliceToString(name.Version[:])}
+	m := machine{release: unix.ByteSliceToString(name.Release[:]), version: unix.ByteSliceToString(name.Version[:])}
 	m.pids, _ = os.Readlink("/proc/self/ns/pid")
 	m.time, _ = os.Readlink("/proc/self/ns/time")
 	_, m.types = os.Stat(vmlinux)
@@ -52,8 +50,6 @@ func here() machine {
 func (m machine) refusal() error {
 	reason := ""
 	switch {
-	case m.arch != "amd64":
-		reason = "the BPF program reads the registers of amd64, not of " + m.arch
 	case m.kernel().before(5, 15, 0):
 		reason = fmt.Sprintf("it needs Linux 5.15, this is %s", m.release)
 	case m.kernel().freezes():

@@ -40,12 +40,6 @@ const (
 // outerBytes is the length of the outer end of a stack.
 const outerBytes = 16 << 10
 
-// Where registers are in a record, in words, as in kernel.h.
-const (
-	regR15, regR14, regR13, regR12, regBP, regBX = 0, 1, 2, 3, 4, 5
-	regR10, regIP, regSP                         = 7, 16, 19
-)
-
 var errRecord = errors.New("malformed record")
 
 // record is a record's head, and the moment that the record describes. The moment
@@ -85,19 +79,15 @@ func (r *record) decode(b []byte) error {
 
 // describe makes the moment of the record's head and the pieces of both stacks.
 func (r *record) describe(stack, other, outer []byte) {
-	regs := &r.Regs
 	r.moment = process.Moment{
-		TID:     r.Tid,
-		CPU:     r.Cpu,
-		Time:    r.Time,
-		CPUTime: r.CpuTime,
-		Kernel:  r.Flags&inKernel != 0,
-		Syscall: syscallName(r.Syscall),
-		HasRegs: r.Flags&noRegisters == 0 && (len(stack) > 0 || r.Flags&cut != 0),
-		Regs: process.Registers{
-			BX: regs[regBX], BP: regs[regBP], SP: regs[regSP], IP: regs[regIP],
-			R10: regs[regR10], R12: regs[regR12], R13: regs[regR13], R14: regs[regR14], R15: regs[regR15],
-		},
+		TID:       r.Tid,
+		CPU:       r.Cpu,
+		Time:      r.Time,
+		CPUTime:   r.CpuTime,
+		Kernel:    r.Flags&inKernel != 0,
+		Syscall:   syscallName(r.Syscall),
+		HasRegs:   r.Flags&noRegisters == 0 && (len(stack) > 0 || r.Flags&cut != 0),
+		Regs:      r.registers(),
 		Stack:     stack,
 		Cut:       r.Flags&cut != 0,
 		Other:     other,

@@ -25,7 +25,7 @@ import (
 
 var update = flag.Bool("update", false, "write "+syscallsFile+" again: go generate ./sampler/internal/bpf")
 
-const syscallsFile = "syscalls.go"
+const syscallsFile = "syscalls_amd64.go"
 
 // TestSyscalls: the table has all system calls that golang.org/x/sys/unix knows.
 func TestSyscalls(t *testing.T) {

@@ -61,12 +61,11 @@ func (u *unwinder) goUp(pcs []uint64) ([]uint64, ending) {
 
 // pass goes up by one frame.
 func (x *crosser) pass(p *place) bool {
-	slot := x.at.sp + uint64(p.delta)
-	pc, ok := x.inGo.word(slot)
+	pc, ok := x.inGo.word(p.slot(x.at.sp))
 	if !ok {
 		return false
 	}
-	x.at.pc, x.at.sp = pc, slot+8
+	x.at.pc, x.at.sp = pc, p.callerSP(x.at.sp)
 	if p.id == gosym.FuncCgocallback { // its frame pointer leads to the thread's stack
 		x.at.linked = false
 	}
@@ -76,10 +75,10 @@ func (x *crosser) pass(p *place) bool {
 // follow follows the frame pointer that the function has saved below its return
 // address, and says whether its caller's saved one is where it should be.
 func (x *crosser) follow(p *place) bool {
-	if p.delta < 8 {
+	if !p.links() {
 		return true
 	}
-	at := x.at.sp + uint64(p.delta) - 8
+	at := p.slot(x.at.sp) - 8
 	if x.at.linked && x.at.bp != at {
 		return p.asm
 	}
@@ -93,14 +92,14 @@ func (x *crosser) follow(p *place) bool {
 // if that is the call where the goroutine's stack goes on.
 func (u *unwinder) callback(sp uint64, out *stack) bool {
 	x := &u.x
-	delta := uint64(u.code.at(x.at.pc).delta)
-	pc, ok := x.inC.word(sp + delta)
+	p := u.code.at(x.at.pc)
+	pc, ok := x.inC.word(p.slot(sp))
 	if !ok || !u.code.at(pc).crosscall2 {
 		return false
 	}
 	frame, from := x.frame, len(out.PCs)
 	pcs := append(out.PCs, pc)
-	if x.leave(u.code.at(pc), sp+delta+8) && u.toGo(x.at.sp+delta, &pcs, out) {
+	if x.leave(u.code.at(pc), p.callerSP(sp)) && u.toGo(p, &pcs, out) {
 		out.PCs = pcs
 		return true
 	}
@@ -108,41 +107,27 @@ func (u *unwinder) callback(sp uint64, out *stack) bool {
 	return false
 }
 
-// leave goes up from crosscall2, which runs with SP sp on the thread's stack, to
-// the C function that has called it.
-func (x *crosser) leave(crosscall2 *place, sp uint64) bool {
-	slot := sp + uint64(crosscall2.delta)
-	pc, ok1 := x.inC.word(slot)
-	bp, ok2 := x.inC.word(slot - 8)
-	x.frame = ehframe.Frame{}
-	x.frame.Set(ehframe.RIP, pc)
-	x.frame.Set(ehframe.RSP, slot+8)
-	x.frame.Set(ehframe.RBP, bp)
-	return ok1 && ok2 && crosscall2.hasDelta
-}
-
 // toGo climbs from C to Go that has called it, and goes on where the goroutine's
-// stack does, at the return address of cgocallback at slot. A thread that C has
+// stack does, at the return address of cgocallback. A thread that C has
 // started has none such: its goroutine begins there.
-func (u *unwinder) toGo(slot uint64, pcs *[]uint64, out *stack) bool {
+func (u *unwinder) toGo(cgocallback *place, pcs *[]uint64, out *stack) bool {
 	x := &u.x
 	all, _, end := u.climb(false, *pcs)
 	*pcs = all
 	if end == endAtRoot {
-		pc, ok := x.inGo.word(slot)
+		pc, ok := x.inGo.word(cgocallback.slot(x.at.sp))
 		out.rootInC = ok && u.code.at(pc).root
 		return out.rootInC
 	}
 	if end != endInGo || u.code.at(x.frame.PC()).id != gosym.FuncAsmcgocall {
 		return false
 	}
-	sp := x.frame.SP() + uint64(u.layout.CgoDepth)
-	depth, ok1 := x.inC.word(sp)
-	g, ok2 := x.inC.word(sp + 8)
-	if !ok1 || !ok2 || g != x.g || x.hi-depth != slot+8 {
+	depth, g, ok := u.calledC(x.frame.SP())
+	sp := cgocallback.callerSP(x.at.sp)
+	if !ok || g != x.g || x.hi-depth != sp {
 		return false
 	}
-	x.at = position{pc: x.frame.PC(), sp: slot + 8, late: x.at.late}
+	x.at = position{pc: x.frame.PC(), sp: sp, late: x.at.late}
 	x.taken = u.cgoFrame()
 	return true
 }
@@ -155,7 +140,7 @@ func (u *unwinder) calledBack(s *process.Moment, dump stackView, out *stack) {
 	}
 	found := stack{Stack: process.Stack{PCs: u.walked[:0]}}
 	rooted := u.onGoroutine(s, dump, &found)
-	if !rooted { // C may have put anything into R14
+	if !rooted { // C may have put anything into its register
 		found.PCs = found.PCs[:0]
 		rooted = u.onThread(s, dump, &found)
 	}
@@ -169,7 +154,7 @@ func (u *unwinder) calledBack(s *process.Moment, dump stackView, out *stack) {
 // onGoroutine unwinds from a goroutine's stack. The thread's stack is read later.
 func (u *unwinder) onGoroutine(s *process.Moment, dump stackView, out *stack) bool {
 	x := &u.x
-	g := s.Regs.R14
+	g := s.Regs.G()
 	lo, ok1 := u.word(g, u.layout.GStackLo)
 	hi, ok2 := u.word(g, u.layout.GStackHi)
 	if !ok1 || !ok2 || s.Regs.SP <= lo || hi <= s.Regs.SP {
@@ -184,7 +169,7 @@ func (u *unwinder) onGoroutine(s *process.Moment, dump stackView, out *stack) bo
 	}
 	out.PCs = pcs[:len(pcs)-1] // across begins with cgocallback
 	if sp, ok := u.threadSP(x.g); ok && u.openThread(sp) {
-		x.frame.Set(ehframe.RSP, sp)
+		x.frame.Set(ehframe.SP, sp)
 	}
 	x.taken = 0
 	return u.across(out)
@@ -195,14 +180,14 @@ func (u *unwinder) onGoroutine(s *process.Moment, dump stackView, out *stack) bo
 func (u *unwinder) onThread(s *process.Moment, dump stackView, out *stack) bool {
 	x := &u.x
 	x.inGo, x.g = dump, 0
-	x.start(s.Regs, dump)
+	x.start(&s.Regs, dump)
 	x.at = position{pc: s.Regs.IP, sp: s.Regs.SP}
 	for i := range maxFrames {
 		p := u.code.at(x.at.pc)
 		switch {
 		case i > 0 && p.kind == gosym.KindC:
-			x.frame.Set(ehframe.RIP, x.at.pc)
-			x.frame.Set(ehframe.RSP, x.at.sp)
+			x.frame.Set(ehframe.PC, x.at.pc)
+			x.frame.Set(ehframe.SP, x.at.sp)
 			return u.callers(s, false, out)
 		case p.kind != gosym.KindGo || !p.hasDelta:
 			return false

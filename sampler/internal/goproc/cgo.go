@@ -10,7 +10,7 @@ import (
 
 // A thread of a cgo program has two stacks, its own and the stack of the goroutine
 // that it runs, and each call from one language to the other changes to the other
-// stack (runtime/asm_amd64.s and runtime/cgo/asm_amd64.s, Go 1.18 to 1.27):
+// stack (runtime/asm_*.s and runtime/cgo/asm_*.s, Go 1.18 to 1.27):
 //
 //	thread's stack                    goroutine's stack
 //
@@ -67,18 +67,8 @@ const (
 )
 
 // start sets the registers of a sample.
-func (x *crosser) start(r process.Registers, dump stackView) {
-	x.frame = ehframe.Frame{}
-	for _, v := range [...]struct {
-		reg   ehframe.Register
-		value uint64
-	}{
-		{ehframe.RBX, r.BX}, {ehframe.RBP, r.BP}, {ehframe.RSP, r.SP}, {ehframe.RIP, r.IP}, {ehframe.R10, r.R10},
-		{ehframe.R12, r.R12}, {ehframe.R13, r.R13}, {ehframe.R14, r.R14}, {ehframe.R15, r.R15},
-	} {
-		x.frame.Set(v.reg, v.value)
-	}
-	x.inC, x.g = dump, 0
+func (x *crosser) start(r *process.Registers, dump stackView) {
+	x.frame, x.inC, x.g = r.Frame(), dump, 0
 }
 
 // callers appends the C functions from the frame on and their callers. first says
@@ -122,10 +112,8 @@ func (u *unwinder) goCallers(s *process.Moment, c calledFunc, out *stack) bool {
 	x := &u.x
 	from := len(out.PCs)
 	asmcgocall := x.frame.PC()
-	sp := x.frame.SP() + uint64(u.layout.CgoDepth)
-	depth, ok1 := x.inC.word(sp)
-	g, ok2 := x.inC.word(sp + 8)
-	if !ok1 || !ok2 || !u.knowsLayout {
+	depth, g, ok := u.calledC(x.frame.SP())
+	if !ok || !u.knowsLayout {
 		return false
 	}
 	out.g, x.taken = g, u.cgoFrame()
@@ -194,7 +182,7 @@ const lostC = 0
 // found them at the instant of the sample.
 func (u *unwinder) byChain(s *process.Moment, out *stack) bool {
 	f := &u.x.frame
-	if u.code.at(f.PC()).delta < 8 { // before Go 1.21 asmcgocall had no frame pointer
+	if !u.code.at(f.PC()).links() { // before Go 1.21 asmcgocall had no frame pointer
 		return false
 	}
 	callers, ok := u.chainBeyond(s)
@@ -208,7 +196,7 @@ func (u *unwinder) byChain(s *process.Moment, out *stack) bool {
 // Go had when it called C, if the frame pointers of C lead there and all of it is
 // Go, up to a root.
 func (u *unwinder) chainBeyond(s *process.Moment) ([]uint64, bool) {
-	want, known := u.x.frame.Get(ehframe.RBP)
+	want, known := u.x.frame.Get(ehframe.BP)
 	if !known {
 		return nil, false
 	}
@@ -232,18 +220,15 @@ func (u *unwinder) chainBeyond(s *process.Moment) ([]uint64, bool) {
 }
 
 // raceCallers appends the Go functions that have called the race detector.
-// racecall, which the frame is in, calls C on the thread's stack, with SP in R12
-// and the goroutine in R14, and C leaves these registers as they are
-// (runtime/race_amd64.s, Go 1.18 to 1.27). The function that has called racecall is
+// racecall, which the frame is in, calls C on the thread's stack. The function that has called racecall is
 // known from the goroutine's stack only, where its frame must end at the frame
 // pointer of the instant; the line is its last call's.
 func (u *unwinder) raceCallers(s *process.Moment, out *stack) bool {
 	x := &u.x
-	sp, ok1 := x.frame.Get(ehframe.R12)
-	g, ok2 := x.frame.Get(ehframe.R14)
-	bp, ok3 := x.frame.Get(ehframe.RBP)
-	hi, ok4 := u.word(g, u.layout.GStackHi)
-	if !u.knowsLayout || !ok1 || !ok2 || !ok3 || !ok4 {
+	sp, g, ok1 := racecalled(&x.frame)
+	bp, ok2 := x.frame.Get(ehframe.BP)
+	hi, ok3 := u.word(g, u.layout.GStackHi)
+	if !u.knowsLayout || !ok1 || !ok2 || !ok3 {
 		return false
 	}
 	out.g, x.taken = g, 0
@@ -251,8 +236,8 @@ func (u *unwinder) raceCallers(s *process.Moment, out *stack) bool {
 	from := len(out.PCs)
 	callers, inChain := u.chainBeyond(s)
 	read := u.openStack(g, hi, hi-sp)
-	x.at.pc, _ = x.inGo.word(sp) // racecall has no frame
-	x.at.sp, x.at.bp, x.at.linked = sp+8, bp, true
+	x.passRacecall(sp)
+	x.at.bp, x.at.linked = bp, true
 	switch {
 	case !inChain:
 		return read && u.across(out)
@@ -263,12 +248,11 @@ func (u *unwinder) raceCallers(s *process.Moment, out *stack) bool {
 	return true
 }
 
-// inRacecall unwinds a sample in racecall itself, which has no frame: its return
-// address is where SP points on the goroutine's stack and, on the thread's, R12.
+// inRacecall unwinds a sample in racecall itself, on the goroutine's stack or on the thread's.
 func (u *unwinder) inRacecall(s *process.Moment, top *place, dump stackView, out *stack) {
-	u.x.start(s.Regs, dump)
-	lo, ok1 := u.word(s.Regs.R14, u.layout.GStackLo)
-	hi, ok2 := u.word(s.Regs.R14, u.layout.GStackHi)
+	u.x.start(&s.Regs, dump)
+	lo, ok1 := u.word(s.Regs.G(), u.layout.GStackLo)
+	hi, ok2 := u.word(s.Regs.G(), u.layout.GStackHi)
 	onThread := ok1 && ok2 && (s.Regs.SP <= lo || hi <= s.Regs.SP)
 	if onThread && u.raceCallers(s, out) {
 		return
@@ -289,7 +273,7 @@ func (u *unwinder) upTo(bp uint64, out *stack) bool {
 			return false
 		}
 		out.PCs = append(out.PCs, x.at.pc)
-		if p.delta >= 8 && x.at.sp+uint64(p.delta)-8 == bp {
+		if p.links() && p.slot(x.at.sp)-8 == bp {
 			return true
 		}
 		if !x.pass(p) {
@@ -311,8 +295,8 @@ func (u *unwinder) findAsmcgocall(tid uint32) bool {
 		}
 		if sp := at + 8; u.inAsmcgocall(pc) && u.callsCAt(tid, sp) {
 			u.x.frame = ehframe.Frame{}
-			u.x.frame.Set(ehframe.RIP, pc)
-			u.x.frame.Set(ehframe.RSP, sp)
+			u.x.frame.Set(ehframe.PC, pc)
+			u.x.frame.Set(ehframe.SP, sp)
 			u.x.note(tid)
 			return true
 		}
@@ -325,7 +309,7 @@ func (u *unwinder) callsCAt(tid uint32, sp uint64) bool {
 	if u.x.calls[tid] == sp {
 		return true
 	}
-	g, ok := u.x.inC.word(sp + uint64(u.layout.CgoDepth) + 8)
+	_, g, ok := u.calledC(sp)
 	thread, known := u.threadSP(g)
 	return ok && known && (thread-u.cgoFrame())&^15 == sp
 }
@@ -337,14 +321,6 @@ func (x *crosser) note(tid uint32) {
 		x.calls = make(map[uint32]uint64)
 	}
 	x.calls[tid] = x.frame.SP()
-}
-
-// cgoFrame is how much of the thread's stack asmcgocall takes, bytes.
-func (u *unwinder) cgoFrame() uint64 {
-	if u.layout.CgoDepth > 0 {
-		return 64
-	}
-	return 16
 }
 
 // A span is a range of addresses, from lo up to and without hi.
@@ -417,12 +393,12 @@ func (u *unwinder) threadSP(g uint64) (uint64, bool) {
 }
 
 // sameCall compares the C function that a sample is in with the one that the
-// goroutine calls, asmcgocall's first argument, above its return address. A C
+// goroutine calls, asmcgocall's first argument. A C
 // function may end in a jump to another one, so they differ in samples of one and
 // the same call; but a function that was once found to stay stays always.
 func (u *unwinder) sameCall(c calledFunc) bool {
 	x := &u.x
-	fn, ok := x.inGo.word(x.at.sp + uint64(u.code.at(x.at.pc).delta) + 8)
+	fn, ok := x.inGo.word(firstArgument(u.code.at(x.at.pc), x.at.sp))
 	if c.entry != fn {
 		return ok && (c.entry == 0 || !x.stay[c.entry] && !x.stay[fn])
 	}

@@ -70,7 +70,7 @@ const seamSlots = 8
 func (f *frontier) pass(p *place, slot uint64, view stackView) {
 	f.slots[f.passed%seamSlots] = slot
 	f.passed++
-	if p.delta >= 8 {
+	if p.links() {
 		f.bp, f.linked = view.word(slot - 8)
 	}
 }
@@ -155,7 +155,7 @@ func (u *unwinder) beyond(m *process.Moment, front frontier, copied stackView, h
 	if out.PCs[len(out.PCs)-1] != front.pc {
 		return
 	}
-	if slot := front.sp + uint64(max(u.code.at(front.pc).delta, 0)); outer.has(slot) {
+	if slot := u.code.at(front.pc).slot(front.sp); outer.has(slot) {
 		var end ending
 		out.PCs, end = u.unwindDump(front.pc, front.sp, outer, out.PCs[:len(out.PCs)-1])
 		if end == endAtRoot {
@@ -235,8 +235,8 @@ func (u *unwinder) walkFar(at *position, hi uint64, steps int, out *stack) endin
 		case p.root:
 			return endAtRoot
 		}
-		slot := at.sp + uint64(p.delta)
-		if p.delta >= 8 {
+		slot := p.slot(at.sp)
+		if p.links() {
 			if at.linked && at.bp != slot-8 && !p.asm {
 				return endLost
 			}
@@ -246,7 +246,7 @@ func (u *unwinder) walkFar(at *position, hi uint64, steps int, out *stack) endin
 		if !ok || u.code.at(pc).kind != gosym.KindGo {
 			return endOfDump
 		}
-		at.pc, at.sp = pc, slot+8
+		at.pc, at.sp = pc, p.callerSP(at.sp)
 		if out.PCs = append(out.PCs, pc); len(out.PCs) >= 2*mostFrames {
 			out.trim()
 		}
@@ -322,9 +322,9 @@ func (u *unwinder) follows(v stackView, i int, next []int32) int32 {
 		return nowhereElse
 	}
 	link, _ := v.word(at - 8)
-	slot := at + 8 + uint64(p.delta)
+	slot := p.slotAbove(at)
 	j := (slot - v.base) / 8
-	if !p.hasDelta || p.delta < 8 || p.delta&7 != 0 || p.stackSwitch() || j >= uint64(len(next)) || next[j] == nowhereElse {
+	if !p.hasDelta || !p.links() || p.delta&7 != 0 || p.stackSwitch() || j >= uint64(len(next)) || next[j] == nowhereElse {
 		return nowhereElse
 	}
 	u.far.shift[i] = link - (slot - 8)

@@ -10,7 +10,7 @@
 //  3. What the copy lacks is read from the process, within a budget of 32 MiB and 524,288 functions a second. A
 //     stack of more than 2,048 functions keeps its ends.
 //  4. A stack that does not reach a root then is truncated.
-//  5. The goroutine is told from register R14, which holds its descriptor's address. Its
+//  5. The goroutine is told from the register that holds its descriptor's address. Its
 //     labels are read from there.
 //
 // Facts about the runtime were found in Go 1.18 to 1.27; the target's own Go version

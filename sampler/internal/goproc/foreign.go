@@ -11,7 +11,7 @@ import (
 // foreign unwinds a sample whose innermost function is not Go. Where call frame
 // information leads to no root, the kernel's chain may do so.
 func (u *unwinder) foreign(s *process.Moment, top *place, dump stackView, out *stack) {
-	u.x.start(s.Regs, dump)
+	u.x.start(&s.Regs, dump)
 	if u.callers(s, true, out) {
 		return
 	}
@@ -81,7 +81,7 @@ func (u *unwinder) climb(first bool, pcs []uint64) (_ []uint64, entry uint64, en
 // known code.
 func (u *unwinder) byFramePointer() bool {
 	f := &u.x.frame
-	bp, ok := f.Get(ehframe.RBP)
+	bp, ok := f.Get(ehframe.BP)
 	if !ok || bp&7 != 0 || bp < f.SP() {
 		return false
 	}
@@ -91,9 +91,9 @@ func (u *unwinder) byFramePointer() bool {
 		return false
 	}
 	*f = ehframe.Frame{}
-	f.Set(ehframe.RIP, pc)
-	f.Set(ehframe.RSP, bp+16)
-	f.Set(ehframe.RBP, next)
+	f.Set(ehframe.PC, pc)
+	f.Set(ehframe.SP, bp+16)
+	f.Set(ehframe.BP, next)
 	return true
 }
 

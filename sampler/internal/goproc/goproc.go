@@ -129,15 +129,15 @@ func (p *Process) Unwind(m *process.Moment, st *process.Stack) {
 	*st = p.stack.Stack
 }
 
-// Chain is part of [process.Chainer]. R14 holds the goroutine in Go code.
-func (p *Process) Chain(pcs []uint64, tid uint32, r14 uint64, st *process.Stack) {
+// Chain is part of [process.Chainer]. The register holds the goroutine in Go code.
+func (p *Process) Chain(pcs []uint64, tid uint32, g uint64, st *process.Stack) {
 	s := &p.stack
 	*s = stack{Stack: process.Stack{PCs: append(st.PCs[:0], pcs...)}}
 	p.cutAtRoot(s)
 	p.finish(s)
 	s.Thread = process.OSThread | uint64(tid)
-	if p.who != nil && plausible(r14) {
-		s.Thread = r14
+	if p.who != nil && plausible(g) {
+		s.Thread = g
 	}
 	*st = s.Stack
 }

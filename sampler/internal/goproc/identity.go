@@ -24,8 +24,8 @@ type goroutine struct {
 
 func (g goroutine) holds(sp uint64) bool { return g.lo < sp && sp <= g.hi }
 
-// identifier finds the goroutine of a sample. In Go code R14 holds the address
-// of the current g (Go's internal ABI, amd64), so that address is exact. The number
+// identifier finds the goroutine of a sample. In Go code a register holds the address
+// of the current g, so that address is exact. The number
 // there is read after the sample was taken: it may by then be the number of the
 // next goroutine that the runtime put into the same g.
 type identifier struct {
@@ -51,14 +51,14 @@ func (i *identifier) identify(s *process.Moment, st *stack, onGoroutine bool) id
 			return identity{st.g, g.id, g.labels}
 		}
 	}
-	g, ok := i.read(s.Regs.R14)
+	g, ok := i.read(s.Regs.G())
 	switch {
 	case ok && g.id != 0:
-		return identity{s.Regs.R14, g.id, g.labels}
+		return identity{s.Regs.G(), g.id, g.labels}
 	case ok && onGoroutine:
-		return i.current(g.m, s.Regs.R14)
+		return i.current(g.m, s.Regs.G())
 	case ok && g.holds(s.Regs.SP):
-		return identity{thread: s.Regs.R14}
+		return identity{thread: s.Regs.G()}
 	}
 	return i.among(st.saved, process.OSThread|uint64(s.TID))
 }

@@ -6,7 +6,7 @@ import (
 )
 
 // The layout of the runtime's g and m is no more than a guess by the Go version
-// until samples have proved it: in Go code of a goroutine, R14 leads to a g whose
+// until samples have proved it: in Go code of a goroutine, its register leads to a g whose
 // stack holds SP, and its m leads back to it. A layout that samples refute gives way
 // to another version's, the newest first. After the last one, goroutines are
 // not told apart.
@@ -41,14 +41,14 @@ const (
 
 // look takes in a sample of Go code on a goroutine's stack or, for it, the thread's.
 func (p *proof) look(s *process.Moment) verdict {
-	g, ok := p.who.read(s.Regs.R14)
+	g, ok := p.who.read(s.Regs.G())
 	switch {
 	case !ok || !g.holds(s.Regs.SP) || g.id >= maxGoroutines:
 		p.misses++
 	case g.m == 0: // it has left its m since
-	case g.id != 0 && p.who.linked(g, s.Regs.R14):
+	case g.id != 0 && p.who.linked(g, s.Regs.G()):
 		p.links++
-	case g.id == 0 && p.who.ofThread(g, s.Regs.R14):
+	case g.id == 0 && p.who.ofThread(g, s.Regs.G()):
 	default:
 		p.misses++
 	}
@@ -105,7 +105,7 @@ func (p *Process) useLayout() {
 }
 
 // proveLayout looks at one more moment, until the layout is proved. A moment in
-// assembly says nothing: R14 may hold anything there, and in racecall SP is on the
+// assembly says nothing: the register may hold anything there, and in racecall SP is on the
 // thread's stack. So is SP in the race detector's C, which Go's linker puts among the Go
 // functions: no SP deltas tell it apart.
 func (p *Process) proveLayout(m *process.Moment) {

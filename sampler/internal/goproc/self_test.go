@@ -94,7 +94,7 @@ func sampleThread(take func(*process.Moment) (done bool)) error {
 			s := perfevent.Sample{CountsLost: true}
 			if r.Next.Kind == unix.PERF_RECORD_SAMPLE && s.Decode(r.Next.Misc, r.Next.Body) == nil {
 				done = take(&process.Moment{TID: s.TID, Time: s.Time, HasRegs: s.HasRegs,
-					Regs: process.Registers(s.Regs), Chain: s.Chain, Stack: s.Stack, Cut: s.Cut})
+					Regs: s.Regs, Chain: s.Chain, Stack: s.Stack, Cut: s.Cut})
 			}
 			r.Advance()
 			r.Release()

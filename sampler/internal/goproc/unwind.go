@@ -12,7 +12,7 @@ type stack struct {
 	process.Stack
 
 	g       uint64 // descriptor of the goroutine, where the unwinding came across it
-	saved   []byte // words of the stack among which a vDSO function has saved R14
+	saved   []byte // words of the stack among which a vDSO function has saved the goroutine
 	rootInC bool   // the outermost function is C's
 	back    bool   // C has called Go
 }
@@ -147,9 +147,8 @@ func (u *unwinder) cutAtRoot(out *stack) {
 
 // repair appends the kernel's chain for a sample whose innermost function is
 // Go. The kernel follows frame pointers, so it loses the caller of a function
-// that has not set up its own or has none. With delta the distance from SP to
-// the return address, the frame pointer is this function's if and only if it
-// points to the word below the return address. (Comparing return addresses
+// that has not set up its own or has none. The frame pointer is this function's
+// if and only if it points to the word below the return address. (Comparing return addresses
 // instead is wrong under recursion.)
 func (u *unwinder) repair(s *process.Moment, top *place, dump stackView, out *stack) {
 	out.PCs = append(out.PCs, s.Regs.IP)
@@ -158,8 +157,8 @@ func (u *unwinder) repair(s *process.Moment, top *place, dump stackView, out *st
 		out.PCs = append(out.PCs, callers...)
 		return
 	}
-	out.Slot = s.Regs.SP + uint64(top.delta)
-	if top.delta >= 8 && s.Regs.BP == out.Slot-8 {
+	out.Slot = top.slot(s.Regs.SP)
+	if top.links() && s.Regs.BP == out.Slot-8 {
 		out.PCs = append(out.PCs, callers...)
 		return
 	}
@@ -193,7 +192,7 @@ func (u *unwinder) walk(s *process.Moment, top *place, dump stackView, out *stac
 	}
 	out.WantDump = true
 	whole := stack{Stack: process.Stack{PCs: append(u.longer[:0], pcs...)}}
-	u.beyond(s, u.front, dump, u.stackEnd(s.Regs.R14, s.Regs.SP), &whole)
+	u.beyond(s, u.front, dump, u.stackEnd(s.Regs.G(), s.Regs.SP), &whole)
 	u.longer = whole.PCs
 	if u.rooted(&whole) || len(whole.PCs) > len(out.PCs) {
 		out.PCs, out.Elided = append(out.PCs[:0], whole.PCs...), whole.Elided
@@ -214,13 +213,13 @@ func (u *unwinder) stackEnd(g, sp uint64) uint64 {
 // growing appends the function whose stack the runtime is about to move, and its callers,
 // where the moment has that stack. runtime.morestack clears the frame pointer, and has
 // noted in the goroutine's descriptor where the function has called it
-// (runtime/asm_amd64.s, Go 1.18 to 1.27).
+// (runtime/asm_*.s, Go 1.18 to 1.27).
 func (u *unwinder) growing(s *process.Moment, out *stack) {
 	n := len(out.PCs)
 	if n == 0 || len(u.other.bytes) == 0 || !u.knowsLayout || u.code.at(out.PCs[n-1]).id != gosym.FuncMorestack || u.rooted(out) {
 		return
 	}
-	m, ok1 := u.word(s.Regs.R14, u.layout.GM)
+	m, ok1 := u.word(s.Regs.G(), u.layout.GM)
 	g, ok2 := u.word(m, u.layout.MCurG)
 	pc, ok3 := u.word(g, u.layout.GSchedPC)
 	sp, ok4 := u.word(g, u.layout.GSchedSP)
@@ -276,13 +275,13 @@ func (u *unwinder) unwindDump(pc, sp uint64, view stackView, pcs []uint64) ([]ui
 		if !p.hasDelta || p.stackSwitch() {
 			return pcs, endLost
 		}
-		slot := f.sp + uint64(p.delta)
+		slot := p.slot(f.sp)
 		caller, ok := view.word(slot)
 		if !ok {
 			return pcs, endOfDump
 		}
 		f.pass(p, slot, view)
-		f.pc, f.sp = caller, slot+8
+		f.pc, f.sp = caller, p.callerSP(f.sp)
 	}
 	return pcs, endLost
 }

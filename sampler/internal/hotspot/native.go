@@ -131,7 +131,7 @@ func (n *native) climb(f *ehframe.Frame, stack view, pcs []uint64, exact bool) (
 			return pcs, slot, end
 		}
 		if len(pcs) == 1 {
-			slot = f.SP() - 8
+			slot = slotUnder(f)
 		}
 	}
 	return pcs, slot, endLost
@@ -172,7 +172,7 @@ func (n *native) up(f *ehframe.Frame, exact bool, stack view) (next bool, end en
 // byFramePointer goes up from a function without call frame information, if the frame pointer
 // shows a frame that was called from a library.
 func (n *native) byFramePointer(f *ehframe.Frame, stack view) bool {
-	bp, ok := f.Get(ehframe.RBP)
+	bp, ok := f.Get(ehframe.BP)
 	if !ok || bp&7 != 0 || bp < f.SP() {
 		return false
 	}
@@ -181,23 +181,8 @@ func (n *native) byFramePointer(f *ehframe.Frame, stack view) bool {
 	if !ok1 || !ok2 || !n.holds(pc) {
 		return false
 	}
-	*f = frameOf(process.Registers{IP: pc, SP: bp + 16, BP: next})
+	*f = (&process.Registers{IP: pc, SP: bp + 16, BP: next}).Frame()
 	return true
-}
-
-// frameOf returns the frame of a moment's registers.
-func frameOf(r process.Registers) ehframe.Frame {
-	var f ehframe.Frame
-	for _, v := range [...]struct {
-		reg   ehframe.Register
-		value uint64
-	}{
-		{ehframe.RBX, r.BX}, {ehframe.RBP, r.BP}, {ehframe.RSP, r.SP}, {ehframe.RIP, r.IP}, {ehframe.R10, r.R10},
-		{ehframe.R12, r.R12}, {ehframe.R13, r.R13}, {ehframe.R14, r.R14}, {ehframe.R15, r.R15},
-	} {
-		f.Set(v.reg, v.value)
-	}
-	return f
 }
 
 // frames appends the frames of C functions, whose addresses climb has found.

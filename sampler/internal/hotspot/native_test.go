@@ -98,7 +98,7 @@ func TestNewThread(t *testing.T) {
 		{"old thread", first + 1, 2, endOfStack},
 	} {
 		native.begin()
-		f := frameOf(process.Registers{IP: clone + uint64(call) + 2, SP: sp})
+		f := (&process.Registers{IP: clone + uint64(call) + 2, SP: sp}).Frame()
 		stack := view{sp, binary.LittleEndian.AppendUint64(nil, c.word)}
 		pcs, _, end := native.climb(&f, stack, nil, true)
 		if len(pcs) != c.pcs || end != c.end {

@@ -67,13 +67,11 @@ func (p *Process) unwind(m *process.Moment, st *process.Stack) {
 // compilers call the code that flushes instruction caches. The code itself is left out.
 func (p *Process) underStub(m *process.Moment, st *process.Stack) bool {
 	stack := view{m.Regs.SP, m.Stack}
-	caller := m.Regs
-	caller.IP, _ = stack.word(m.Regs.SP)
-	caller.SP += 8
+	caller := callerOfLeaf(m.Regs, stack)
 	if !p.java.InCode(m.Regs.IP) || !p.native.holds(caller.IP) {
 		return false
 	}
-	f := frameOf(caller)
+	f := caller.Frame()
 	pcs, _, end := p.native.climb(&f, stack, st.PCs, false)
 	if end != endAtRoot {
 		return false
@@ -98,7 +96,7 @@ func (p *Process) cutStart(st *process.Stack) {
 // no Java code, the JVM's own note of the thread may do so.
 func (p *Process) inNative(m *process.Moment, st *process.Stack) {
 	found := foundIn(st)
-	f := frameOf(m.Regs)
+	f := m.Regs.Frame()
 	stack := view{m.Regs.SP, m.Stack}
 	var end ending
 	st.PCs, st.Slot, end = p.native.climb(&f, stack, st.PCs, true)
@@ -125,13 +123,8 @@ func (p *Process) inNative(m *process.Moment, st *process.Stack) {
 // the registers that C has kept for it.
 func (p *Process) callerOf(m *process.Moment, f *ehframe.Frame, stack view) *process.Moment {
 	p.caller = *m
-	r := &p.caller.Regs
-	r.IP, r.SP = f.PC(), f.SP()
-	r.BX, _ = f.Get(ehframe.RBX)
-	r.BP, _ = f.Get(ehframe.RBP)
-	r.R13, _ = f.Get(ehframe.R13)
-	r.R15, _ = f.Get(ehframe.R15)
-	p.caller.Stack, p.caller.Chain = stack.from(r.SP), nil
+	keep(&p.caller.Regs, f)
+	p.caller.Stack, p.caller.Chain = stack.from(f.SP()), nil
 	return &p.caller
 }
 

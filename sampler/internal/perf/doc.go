@@ -23,7 +23,7 @@
 //     repairs its first caller. If the chain does not reach a root, SP deltas lead on
 //     through the piece of stack, and the registers that the runtime saved lead over
 //     calls into C. A stack that still has no root is marked as truncated.
-//  2. The goroutine is found by register R14, which holds its descriptor's address.
+//  2. The goroutine is found by the register that holds its descriptor's address.
 //  3. The verdict says whether the innermost activation is also in the goroutine's last
 //     sample. It compares the two stacks. Where they are alike, a hardware watchpoint on
 //     the return address decides, because any new call writes there.

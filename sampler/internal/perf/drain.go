@@ -169,7 +169,7 @@ func (d *drainer) takeSample(ctx context.Context, ring int, n *perfevent.Record)
 func (d *drainer) momentOf(s *perfevent.Sample) *process.Moment {
 	d.moment = process.Moment{
 		TID: s.TID, Time: s.Time, Kernel: s.Kernel, HasRegs: s.HasRegs && len(s.Chain) > 0,
-		Regs: process.Registers(s.Regs), Chain: s.Chain, KernelChain: s.KernelChain, Stack: s.Stack, Cut: s.Cut,
+		Regs: s.Regs, Chain: s.Chain, KernelChain: s.KernelChain, Stack: s.Stack, Cut: s.Cut,
 	}
 	return &d.moment
 }

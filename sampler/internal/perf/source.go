@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime"
 	"time"
 
 	"github.com/ccmapd/ccmapd/ccmap"
@@ -70,9 +69,6 @@ func (r *Rings) Open(ctx context.Context, o Options) (*Source, error) {
 
 // open opens a source with defaults filled in.
 func open(ctx context.Context, o Options, r *Rings, owned bool) (*Source, error) {
-	if runtime.GOARCH != "amd64" {
-		return nil, fmt.Errorf("perf source on %s: %w", runtime.GOARCH, sampler.ErrUnsupported)
-	}
 	s := &Source{shortest: perfevent.ShortestInterval(), better: o.Better}
 	s.threads = newThreads(o.PID, max(o.Interval, s.shortest), o.Logger, &r.files)
 	s.drainer = &drainer{

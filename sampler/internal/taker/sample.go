@@ -97,7 +97,7 @@ func (t *Taker) takeCall(c *perfevent.Call) bool {
 	if !ok || t.Replaced || int(c.PID) != t.PID {
 		return false
 	}
-	t.chains.Chain(c.Chain, c.TID, c.R14, &t.stack)
+	t.chains.Chain(c.Chain, c.TID, c.G, &t.stack)
 	frames := append(t.out.Frames[:0], ccmap.Frame{Method: target})
 	frames = t.Runtime.Frames(&t.stack, t.Sink.Names, frames)
 	if len(frames) < 2 {

@@ -127,31 +127,19 @@ func (p *Program) outlive() error {
 	if err := unix.PtraceGetRegs(pid, &own); err != nil {
 		return fmt.Errorf("read registers: %w", err)
 	}
-	other := own
-	if own.Cs == userCode64 {
-		other.Orig_rax, other.Rdi, other.Rsi = unix.SYS_PRCTL, unix.PR_SET_PDEATHSIG, 0
-	} else {
-		other.Orig_rax, other.Rbx, other.Rcx = prctl32, unix.PR_SET_PDEATHSIG, 0
-	}
+	other := callingPrctl(own)
 	if err := unix.PtraceSetRegs(pid, &other); err != nil {
 		return fmt.Errorf("write registers: %w", err)
 	}
 	if err := p.toSystemCall(); err != nil { // to its end
 		return err
 	}
-	own.Rax = own.Orig_rax
-	own.Rip -= systemCallLength
+	again(&own)
 	if err := unix.PtraceSetRegs(pid, &own); err != nil {
 		return fmt.Errorf("write registers: %w", err)
 	}
 	return nil
 }
-
-const (
-	userCode64       = 0x33 // code segment of 64-bit programs (arch/x86/include/asm/segment.h, Linux 6.18)
-	prctl32          = 172  // of 32-bit programs (syscall_32.tbl)
-	systemCallLength = 2    // bytes, of SYSCALL and of INT 0x80
-)
 
 // toSystemCall lets the program run to the beginning of its next system call, or to the
 // end of the call that it is in.

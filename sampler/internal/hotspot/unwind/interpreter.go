@@ -34,16 +34,14 @@ type interpreter struct {
 	methodIsMethod bool
 }
 
-// Distances of the interpreter's frame, bytes.
+// Distances of the interpreter's frame that are searched, bytes.
 const (
-	senderSPAt    = 8
-	lastSPAt      = 16
 	firstDistance = 16
 	lastDistance  = 128
 )
 
 func newInterpreter(methods Methods) interpreter {
-	return interpreter{methods: methods, methodAt: 24, bcpAt: 64, votes: make(map[[2]uint64]int)}
+	return interpreter{methods: methods, methodAt: firstMethodAt, bcpAt: firstBCPAt, votes: make(map[[2]uint64]int)}
 }
 
 // isMethod reports whether an address is a method's, and keeps what is known of it.
@@ -144,7 +142,7 @@ func (i *interpreter) calls(stack view, bp, sp uint64) bool {
 func (u *Unwinder) interpreted(m *process.Moment, st *Stack) {
 	r, i := &m.Regs, &u.interpreter
 	if r.BP >= r.SP {
-		if f, ok := i.frameAt(u.stack, r.BP, r.IP, r.R13); ok {
+		if f, ok := i.frameAt(u.stack, r.BP, r.IP, bytecodePointer(r)); ok {
 			u.interpretedAt(r.BP, f, st)
 			return
 		}
@@ -159,58 +157,6 @@ func (u *Unwinder) interpreted(m *process.Moment, st *Stack) {
 		}
 	}
 	u.between(r, st)
-}
-
-// between appends the frames where the interpreter has no frame, not yet or no more: its
-// caller is compiled code. While a frame is left, R13 has the return address, and BX the
-// caller's stack pointer. Before one is set up, BX has the method, and the return address
-// is in a register that moments lack; where it was on the stack, it often still is.
-func (u *Unwinder) between(r *process.Registers, st *Stack) {
-	st.Repaired = true
-	callers := append([]frame{{r.R13, r.BX, r.BP}, u.senderAt(r.R13-8, r.BP, false)}, u.near(r)...)
-	if i := &u.interpreter; i.isMethod(r.BX) && i.size > 0 {
-		st.Frames = append(st.Frames, Frame{Method: r.BX, PC: r.IP, Kind: Interpreted})
-	}
-	if !u.leading(callers, st) {
-		u.lastResort(callers, r, st)
-	}
-}
-
-// entering appends the frames where the interpreter sets up a frame: BX has the method,
-// R13 the caller's stack pointer.
-func (u *Unwinder) entering(m *process.Moment, st *Stack) bool {
-	r, i := &m.Regs, &u.interpreter
-	if !i.isMethod(r.BX) || i.size == 0 { // a call's abstract method is there, too, before the receiver's is found
-		return false
-	}
-	callee := Frame{Method: r.BX, PC: r.IP, Kind: Interpreted, BCI: 0}
-	const small = 128 // bytes of a frame that is being set up
-	var next frame
-	pc, _ := u.stack.word(r.SP)
-	set, _ := u.stack.word(r.BP + 8)
-	own, _ := u.stack.word(r.BP - i.methodAt) // once it is there: before, and in the caller's frame, it is another one
-	switch _, returns := u.cache.returns(pc); {
-	case returns:
-		next, st.Slot = frame{pc, max(r.R13, r.SP+8), r.BP}, r.SP
-	case r.BP > r.SP && r.BP > r.R13 && i.calls(u.stack, r.BP, r.R13): // the return address is in a register that moments lack
-		st.Repaired = true
-		st.Frames = append(st.Frames, callee)
-		u.interpretedAt(r.BP, i.caller(u.stack, r.BP, 0), st)
-		st.Slot = 0
-		return true
-	case r.BP >= r.SP && r.BP-r.SP <= small && (own == r.BX || r.BP-r.SP < i.methodAt) && u.isReturn(set):
-		next, _ = i.sender(u.stack, r.BP)
-		next.pc, st.Slot = set, r.BP+8
-		if !u.stack.holds(next.sp) || next.sp <= r.BP {
-			next.sp = max(r.R13, r.BP+16)
-		}
-	default:
-		return false
-	}
-	st.Repaired = true
-	st.Frames = append(st.Frames, callee)
-	u.walk(next, st)
-	return true
 }
 
 // interpretedAt appends a frame and its callers.

@@ -115,7 +115,7 @@ func (u *Unwinder) inStub(f frame, st *Stack) bool {
 }
 
 // wrapper knows where the call stub's frame has its JavaCallWrapper: so many bytes below
-// its frame pointer (frame_amd64: six words). The JVM's tables do not have it, so it is
+// its frame pointer. The JVM's tables do not have it, so it is
 // searched for until it was right once.
 type wrapper struct {
 	at    uint64

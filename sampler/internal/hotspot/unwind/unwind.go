@@ -1,7 +1,6 @@
 package unwind
 
 import (
-	"bytes"
 	"fmt"
 	"slices"
 
@@ -35,7 +34,7 @@ func New(vm *vmstructs.VM, methods Methods) (*Unwinder, error) {
 func (u *Unwinder) Bytes() int64 { return int64(u.cache.held) }
 
 func newUnwinder(l *layout, live vmstructs.Memory, methods Methods) *Unwinder {
-	u := &Unwinder{memory: memory{live: live}, l: l, interpreter: newInterpreter(methods), wrapper: wrapper{at: 48}}
+	u := &Unwinder{memory: memory{live: live}, l: l, interpreter: newInterpreter(methods), wrapper: wrapper{at: firstWrapperAt}}
 	u.cache = codeCache{memory: &u.memory, l: l}
 	u.threads = threads{memory: &u.memory, l: &l.threads}
 	return u
@@ -80,21 +79,14 @@ func (u *Unwinder) Unwind(m *process.Moment, st *Stack) {
 func (u *Unwinder) InCode(pc uint64) bool { return u.cache.contains(pc) }
 
 // compiled appends the frames of a moment in compiled code. Its frame may be about to be
-// set up, or to be left: then the return address is at the stack pointer, or above the
-// saved frame pointer.
+// set up, or to be left.
 func (u *Unwinder) compiled(m *process.Moment, top *blob, st *Stack) {
 	r := &m.Regs
 	st.Frames = u.cache.frames(top, r.IP, true, st.Frames)
 	whole := r.SP + top.frame - 8
-	slots := []uint64{whole, r.SP, r.SP + 8}
-	if r.IP-top.begin < top.complete || top.frame < 16 {
-		slots = []uint64{r.SP, r.SP + 8, whole}
-	}
-	if above, ok := u.leaving(r.IP); ok { // in a recursion the word of a whole frame can look right, too
-		slots = append([]uint64{r.SP + above}, slots...)
-	}
+	var room [4]uint64
 	var callers []frame
-	for _, slot := range slots {
+	for _, slot := range u.slots(top, r, whole, room[:0]) {
 		if u.verified(slot) {
 			callers = append(callers, u.senderAt(slot, r.BP, slot != r.SP))
 		}
@@ -109,27 +101,6 @@ func (u *Unwinder) compiled(m *process.Moment, top *blob, st *Stack) {
 	}
 	st.Repaired = true
 	u.lastResort(callers, r, st)
-}
-
-// leaving reports whether compiled code at pc is about to return, and how far above the stack
-// pointer the return address is then. Code returns by these instructions only (JDK 17 to 25,
-// MachEpilogNode and return_op): pop rbp; cmp rsp, [r15+…], to stop for the JVM; ja; ret.
-func (u *Unwinder) leaving(pc uint64) (above uint64, ok bool) {
-	const before = 7 // bytes of the comparison
-	code, err := u.take(pc-before, before+3)
-	if err != nil {
-		return 0, false
-	}
-	compare, next := []byte{0x49, 0x3b, 0xa7}, code[before:]
-	switch {
-	case next[0] == 0x5d:
-		return 8, true
-	case next[0] == 0xc3, bytes.HasPrefix(next, compare):
-		return 0, true
-	case next[0] == 0x0f && next[1] == 0x87 && bytes.HasPrefix(code, compare):
-		return 0, true
-	}
-	return 0, false
 }
 
 // Entry returns where the generated code of an address begins; the address itself where there is
@@ -182,12 +153,6 @@ func (u *Unwinder) stub(m *process.Moment, top *blob, st *Stack) {
 	if !u.lastResort(candidates, r, st) {
 		u.native(m, st) // the JVM has called the stub
 	}
-}
-
-// near returns where a caller's frame is, if the callee has none, has saved the frame
-// pointer, or has set up a frame with it.
-func (u *Unwinder) near(r *process.Registers) []frame {
-	return []frame{u.senderAt(r.SP, r.BP, false), u.senderAt(r.SP+8, 0, true), u.senderAt(r.BP+8, 0, true)}
 }
 
 // leading walks from the first of some frames that leads to a root.

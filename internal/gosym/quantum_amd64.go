@@ -1,0 +1,4 @@
+package gosym
+
+// pcQuantum is the least length of an instruction, bytes (internal/runtime/sys.PCQuantum).
+const pcQuantum = 1
