@@ -4,7 +4,6 @@ package bpf
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -15,6 +14,7 @@ import (
 	"github.com/ccmapd/ccmapd/internal/perfevent"
 	"github.com/ccmapd/ccmapd/internal/privilege"
 	"github.com/ccmapd/ccmapd/internal/process"
+	"github.com/ccmapd/ccmapd/sampler/internal/taker"
 	"github.com/cilium/ebpf"
 	"github.com/cilium/ebpf/ringbuf"
 )
@@ -24,7 +24,7 @@ import (
 //	mu       the sources and the timers: any goroutine
 //	draining the ring: the reader, and a source that takes its last records
 //	program  maps and programs, whose calls need no lock
-//	costs, floor, online, counters, waiter, stop, stopped   set by OpenHost
+//	costs, floor, online, counters, waiter, reader   set by OpenHost
 type Host struct {
 	log      *slog.Logger
 	program  programObjects
@@ -33,8 +33,7 @@ type Host struct {
 	costs    perfevent.Costs   // of timers and watchpoints
 	floor    time.Duration     // the shortest interval within the budget of the host
 	raised   atomic.Uint64     // intervals that the budget made longer
-	stop     context.CancelFunc
-	stopped  chan struct{} // closed when the reader has ended
+	reader   taker.Reader
 
 	online func() ([]int, error) // the CPUs; tests have their own
 
@@ -52,7 +51,6 @@ type Host struct {
 	due     time.Time             // when to meter their cost again
 	share   float64               // of every CPU, that the timers take since then
 	others  time.Duration         // that they took of busy CPUs without a sample
-	broken  error                 // why the reader has ended before its time
 	rung    time.Time             // the last beat that woke all sources with records
 
 	draining sync.Mutex
@@ -94,7 +92,7 @@ func OpenHost(o HostOptions) (*Host, error) {
 	if h.waiter, err = h.newWaiter(-1); err != nil {
 		return nil, errors.Join(err, h.release())
 	}
-	h.startReader(h.waiter.Wait)
+	h.reader.Start(h.waiter, h.turn, h.ringAll)
 	return h, nil
 }
 
@@ -152,7 +150,7 @@ func (h *Host) load(spec *ebpf.CollectionSpec) error {
 
 // Close ends sampling. All sources must have ended before.
 func (h *Host) Close() error {
-	h.stopReader()
+	h.reader.Stop()
 	h.log.Info("sampled CPUs", "interrupts", h.counted(interrupts), "idle", h.counted(idle), "samples", h.counted(taken),
 		"unreadable", h.counted(unreadable), "reused", h.counted(reused), "ending", h.counted(ending))
 	return h.release()

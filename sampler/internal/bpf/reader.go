@@ -1,7 +1,6 @@
 package bpf
 
 import (
-	"context"
 	"encoding/binary"
 	"time"
 	"unsafe"
@@ -33,35 +32,13 @@ func (h *Host) newWaiter(pidfd int) (*perfevent.Waiter, error) {
 	return w, nil
 }
 
-// startReader begins to read the ring for all sources.
-func (h *Host) startReader(wait func(time.Duration) (bool, error)) {
-	ctx, stop := context.WithCancel(context.Background())
-	h.stop, h.stopped = stop, make(chan struct{})
-	go func() {
-		defer close(h.stopped)
-		h.read(ctx, wait)
-	}()
-}
-
-// stopReader ends the reader, if there is one.
-func (h *Host) stopReader() {
-	if h.stop == nil {
-		return
-	}
-	h.stop()
-	h.waiter.Ring()
-	<-h.stopped
-}
-
-// read reads the ring until ctx is done. If it cannot wait for records, all sources end.
-func (h *Host) read(ctx context.Context, wait func(time.Duration) (bool, error)) {
-	for ctx.Err() == nil {
-		if _, err := wait(beat.Until(time.Now(), taker.HandOver)); err != nil {
-			h.fail(err)
-			return
-		}
+// turn waits for records and reads them, for all sources.
+func (h *Host) turn() error {
+	_, err := h.waiter.Wait(beat.Until(time.Now(), taker.HandOver))
+	if err == nil {
 		h.look()
 	}
+	return err
 }
 
 // look takes the records from the ring, and does the other work that is due. The reader
@@ -71,25 +48,9 @@ func (h *Host) look() {
 	h.keepTime(time.Now())
 }
 
-// fail ends all sources with an error.
-func (h *Host) fail(err error) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.broken = err
-	for s := range h.seats() {
-		if s.waiter != nil {
-			s.waiter.Ring()
-		}
-	}
-}
-
 // Err returns the error that has ended all sources, and keeps others from joining, if there is
 // one. Any goroutine may call it.
-func (h *Host) Err() error {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.broken
-}
+func (h *Host) Err() error { return h.reader.Err() }
 
 // drain hands all records to their sources.
 func (h *Host) drain() {
@@ -99,7 +60,7 @@ func (h *Host) drain() {
 	for h.ring.AvailableBytes() > 0 && h.ring.ReadInto(&h.record) == nil {
 		h.deliver(h.record.RawSample)
 	}
-	if h.stop != nil {
+	if h.waiter != nil {
 		h.ringSources(time.Now())
 	}
 }
@@ -134,6 +95,17 @@ func (h *Host) recipients(head *programHead) (target, inWhole *seat, whole bool)
 		return target, h.sources[wholeHost], true
 	}
 	return target, inWhole, false
+}
+
+// ringAll wakes all sources.
+func (h *Host) ringAll() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for s := range h.seats() {
+		if s.waiter != nil {
+			s.waiter.Ring()
+		}
+	}
 }
 
 // ringSources wakes sources that have records. At a beat of the hand-over it wakes all of them. Between two

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"slices"
 	"testing"
-	"time"
 
 	"github.com/ccmapd/ccmapd/sampler/internal/enginetest"
 )
@@ -37,7 +36,7 @@ func TestReaderFails(t *testing.T) {
 		s, _ := enginetest.Attach(t, h.Open, g.PID(), Options{})
 		sources = append(sources, s)
 	}
-	h.startReader(func(time.Duration) (bool, error) { return false, reason })
+	h.reader.Start(h.waiter, func() error { return reason }, h.ringAll)
 	for _, s := range sources {
 		if _, err := s.Run(context.Background()); !errors.Is(err, reason) {
 			t.Errorf("Run: %v, want %v", err, reason)

@@ -1,7 +1,6 @@
 package perf
 
 import (
-	"context"
 	"encoding/binary"
 	"errors"
 	"time"
@@ -26,63 +25,18 @@ const (
 	batch = 1 << 20
 )
 
-// startReader begins to read the rings for all sources.
-func (r *Rings) startReader() {
-	ctx, stop := context.WithCancel(context.Background())
-	stopped := make(chan struct{})
-	r.mu.Lock()
-	r.stop, r.stopped = stop, stopped
-	r.mu.Unlock()
-	go func() {
-		defer close(stopped)
-		r.read(ctx)
-	}()
-}
-
-// stopReader ends the reader, if there is one.
-func (r *Rings) stopReader() {
-	r.mu.Lock()
-	stop, stopped := r.stop, r.stopped
-	r.stop = nil
-	r.mu.Unlock()
-	if stop == nil {
-		return
-	}
-	stop()
-	r.waiter.Ring()
-	<-stopped
-}
-
-// read reads the rings until ctx is done. If it cannot wait for records, all sources end.
-func (r *Rings) read(ctx context.Context) {
-	for ctx.Err() == nil {
-		if _, err := r.waiter.Wait(r.patience(time.Now())); err != nil {
-			r.fail(err)
-			return
-		}
+// turn waits for records and reads them, for all sources.
+func (r *Rings) turn() error {
+	_, err := r.waiter.Wait(r.patience(time.Now()))
+	if err == nil {
 		r.look()
 	}
-}
-
-// fail ends all sources with an error.
-func (r *Rings) fail(err error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.broken = err
-	for _, s := range r.seats {
-		if s.waiter != nil {
-			s.waiter.Ring()
-		}
-	}
+	return err
 }
 
 // Err returns the error that has ended all sources, and keeps others from joining, if there is
 // one. Any goroutine may call it.
-func (r *Rings) Err() error {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.broken
-}
+func (r *Rings) Err() error { return r.reader.Err() }
 
 // patience is how long the reader may wait for records.
 func (r *Rings) patience(now time.Time) time.Duration {
@@ -108,7 +62,7 @@ func (r *Rings) patience(now time.Time) time.Duration {
 func (r *Rings) wakeReader() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.stop != nil {
+	if r.shared && r.waiter != nil {
 		r.waiter.Ring()
 	}
 }

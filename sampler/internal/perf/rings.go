@@ -1,7 +1,6 @@
 package perf
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -21,7 +20,7 @@ import (
 //
 //	log, shared, mostTold   never change
 //	files         atomic
-//	waiter, stack set before the first source joins, or as it does
+//	waiter, stack, reader   set before the first source joins, or as it does
 //	mu            the sources, and the list of rings: any goroutine
 //	draining      the contents of the rings: the reader, and a source that takes its last records
 //	all others    the reader: a goroutine of shared rings, or the only source
@@ -33,14 +32,12 @@ type Rings struct {
 	mostTold int               // see there
 	files    openFiles         // of the events of all sources
 	waiter   *perfevent.Waiter // of the reader
+	reader   taker.Reader      // of shared rings
 	stack    int               // bytes of stack in the samples of the only source
 
 	mu      sync.Mutex
-	seats   map[uint32]*seat   // by process
-	outputs []output           // changes under both locks
-	broken  error              // why the reader has ended before its time
-	stop    context.CancelFunc // of the reader; nil: the only source reads
-	stopped chan struct{}      // closed when the reader has ended
+	seats   map[uint32]*seat // by process
+	outputs []output         // changes under both locks
 
 	draining sync.Mutex
 	woken    []*seat // reused
@@ -104,8 +101,8 @@ func (r *Rings) join(s *seat) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	switch {
-	case r.broken != nil:
-		return r.broken
+	case r.Err() != nil:
+		return r.Err()
 	case r.seats[s.pid] != nil:
 		return fmt.Errorf("process %d is sampled already", s.pid)
 	}
@@ -135,7 +132,7 @@ func (r *Rings) begin() error {
 		return err
 	}
 	if r.shared {
-		r.startReader()
+		r.reader.Start(r.waiter, r.turn, func() { r.ringBusy(true) })
 	}
 	return nil
 }
@@ -180,7 +177,7 @@ func (r *Rings) ofCPUs() []output {
 
 // Close frees the rings. All sources must have ended.
 func (r *Rings) Close() error {
-	r.stopReader()
+	r.reader.Stop()
 	r.draining.Lock()
 	defer r.draining.Unlock()
 	r.release()

@@ -299,7 +299,8 @@ func TestReaderFails(t *testing.T) {
 	g := enginetest.Start(t, enginetest.Build(t, "workload"), "calls", "1", "1")
 	s, _ := enginetest.Attach(t, r.Open, g.PID(), Options{})
 	broken := errors.New("no more records")
-	r.fail(broken)
+	r.reader.Stop()
+	r.reader.Start(r.waiter, func() error { return broken }, func() { r.ringBusy(true) })
 	if _, err := s.Run(t.Context()); !errors.Is(err, broken) || !errors.Is(r.Err(), broken) {
 		t.Errorf("run: %v, rings: %v", err, r.Err())
 	}

@@ -14,6 +14,7 @@
 //  5. [Taker.Run] is the loop that does this with the records of an engine ([Records]).
 //
 // A Taker belongs to the engine's goroutine, except for Stats, Target and Counted.
+// A [Reader] is the goroutine that reads records for all sessions of an engine.
 package taker
 
 import (
