@@ -51,6 +51,7 @@ type Map struct {
 
 	names   *Names
 	meta    Meta
+	covered covered // by the parts of meta
 	total   Counters
 	inexact bool // activations are a lower bound
 

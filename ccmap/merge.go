@@ -38,7 +38,7 @@ func (m *Map) Merge(from *Snapshot) error {
 		m.keepBudget()
 	}
 	m.inexact = m.inexact || from.inexact
-	m.meta.merge(from.meta)
+	m.meta.merge(from.meta, &m.covered)
 	return nil
 }
 

@@ -15,7 +15,7 @@ type Meta struct {
 	Engine   string           // the source that took the samples, for example "perf"
 	Unit     Unit             // of the weights; all parts of a merge have the same, except empty ones
 	Start    time.Time        // of the first session; UTC
-	Duration time.Duration    // wall time sampled, summed over merged maps
+	Duration time.Duration    // wall time sampled; of merged maps what they have not sampled at the same time
 	Ended    string           // why the session ended, for example "target exited with code 0"
 	Interval []IntervalChange // in the order of time
 	Loss     Loss
@@ -55,6 +55,9 @@ func (m Meta) Independence() float64 {
 
 // CommentWarning begins the comments that every view shows.
 const CommentWarning = "warning: "
+
+// CommentParts begins the comment that names the programs of a merge, which has no Target then.
+const CommentParts = "merged of "
 
 // CommentHeld begins the comment that says which budget has kept a session from more samples.
 const CommentHeld = "held: "
@@ -124,18 +127,21 @@ func (m Meta) clone() Meta {
 	return m
 }
 
-// merge adds the description of another map to m. Counts and durations add up, the
+// merge adds the description of another map to m. Counts add up, and durations as covered has them. The
 // start is the earlier one, and changes of the interval count from it. Other fields
 // of m stay if they are set. A comment that both have stays one comment.
-func (m *Meta) merge(o Meta) {
+func (m *Meta) merge(o Meta, c *covered) {
 	o = o.clone()
+	if len(*c) == 0 {
+		c.add(m.Start, m.Duration)
+	}
+	m.Duration += c.add(o.Start, o.Duration)
 	if m.Target.isZero() {
 		m.Target = o.Target
 	}
 	m.Engine = cmp.Or(m.Engine, o.Engine)
 	m.Ended = cmp.Or(m.Ended, o.Ended)
 	m.mergeIntervals(o)
-	m.Duration += o.Duration
 	m.Loss = m.Loss.Add(o.Loss)
 	m.Known += o.Known
 	m.Repeated += o.Repeated

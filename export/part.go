@@ -25,6 +25,9 @@ type Part struct {
 	limits ReadOptions
 }
 
+// Target describes the program of the profile, until the Part is added.
+func (p *Part) Target() ccmap.Target { return p.m.Meta().Target }
+
 // ReadPart reads a profile as [Read] does. Add the Part to a [Sum] once, or
 // drop it.
 func ReadPart(r io.Reader, o ReadOptions) (*Part, error) {

@@ -45,7 +45,7 @@ func (p *Profile) describe(all bool) string {
 func (p *Profile) headline() string {
 	meta := p.Meta()
 	text := p.Path + ": " + p.taken()
-	if name := target(meta.Target); name != "" {
+	if name := cmp.Or(target(meta.Target), parts(meta)); name != "" {
 		text += ", of " + name
 	}
 	if meta.Duration > 0 {
@@ -132,6 +132,16 @@ func origin(meta ccmap.Meta) string {
 		parts = append(parts, "for "+figure.Time(int64(meta.Duration)))
 	}
 	return strings.Join(parts, ", ")
+}
+
+// parts names the programs of a merge, "" if it has one.
+func parts(meta ccmap.Meta) string {
+	for _, c := range meta.Comments {
+		if names, is := strings.CutPrefix(c, ccmap.CommentParts); is {
+			return names
+		}
+	}
+	return ""
 }
 
 func target(t ccmap.Target) string {

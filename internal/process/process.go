@@ -16,6 +16,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -142,6 +143,7 @@ type Stat struct {
 	flags    uint64
 	user     uint64 // CPU time in statTick, of threads that have ended, too
 	kernel   uint64
+	reaped   uint64 // CPU time of children that have ended and were waited for, with theirs
 	exitCode uint64 // as wait(2) gives it; 0 where not permitted
 
 	// Addresses has the addresses of code and stack as text. An exec draws them anew (ASLR);
@@ -166,7 +168,7 @@ func ReadStat(pid int) (Stat, error) {
 func parseStat(text string) (Stat, error) {
 	end := strings.LastIndexByte(text, ')')
 	fields := strings.Fields(text[end+1:])
-	const state, parent, flags, user, kernel, started, startCode, startStack, exitCode = 0, 1, 6, 11, 12, 19, 23, 25, 49 // from the third field on
+	const state, parent, flags, user, kernel, reapedUser, reapedKernel, started, startCode, startStack, exitCode = 0, 1, 6, 11, 12, 13, 14, 19, 23, 25, 49 // from the third field on
 	if len(fields) <= exitCode {
 		return Stat{}, errors.New("read process state: too few fields")
 	}
@@ -177,9 +179,17 @@ func parseStat(text string) (Stat, error) {
 	s.user, _ = strconv.ParseUint(fields[user], 10, 64)
 	s.kernel, _ = strconv.ParseUint(fields[kernel], 10, 64)
 	s.Started, _ = strconv.ParseUint(fields[started], 10, 64)
+	for _, i := range []int{reapedUser, reapedKernel} {
+		ticks, _ := strconv.ParseUint(fields[i], 10, 64)
+		s.reaped += ticks
+	}
 	s.exitCode, _ = strconv.ParseUint(fields[exitCode], 10, 32)
 	return s, nil
 }
+
+// OfChildren returns the CPU time of the children that have ended and that the process has waited for, and of theirs,
+// to 10 ms.
+func (s Stat) OfChildren() time.Duration { return time.Duration(s.reaped) * statTick }
 
 // Zombie reports whether the process has ended.
 func (s Stat) Zombie() bool { return s.State == 'Z' || s.State == 'X' }

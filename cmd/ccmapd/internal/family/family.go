@@ -55,7 +55,7 @@ type Options struct {
 // [session.Children] has.
 //
 //	options         never change
-//	kin, meter, own the goroutine of follow; before Begin, the caller of Open
+//	kin, meter, share the goroutine of follow; before Begin, the caller of Open
 //	ctx, stop       set by Open
 //	work            follow, and the goroutines of members
 //	all others      under mu
@@ -63,7 +63,7 @@ type Family struct {
 	options Options
 	kin     *perfevent.Kin
 	meter   budget.Meter
-	own     budget.Share                // of the target's session
+	share   budget.Share                // of the target's session
 	status  func() manager.Status       // of the target's session
 	watched map[int]map[uint32]struct{} // threads, by process
 	ctx     context.Context
@@ -79,7 +79,9 @@ type Family struct {
 	tally     tally
 	merged    *ccmap.Snapshot // the result of Merged
 	target    *program        // the children's part of the target's own program
-	closing   bool            // no goroutine begins any more
+	own       ccmap.Target    // with Merged
+	reaped    reaped
+	closing   bool // no goroutine begins any more
 }
 
 const (
@@ -91,6 +93,8 @@ const (
 	pace = time.Millisecond
 	// chargeEvery is the time between two looks at costs.
 	chargeEvery = time.Second
+	// reapedAfter is how long a parent has to wait for a child that has ended.
+	reapedAfter = 20 * time.Millisecond
 	// mostCores is the part of a core that sampling may cost this process for each child, up to
 	// mostOfAll for all.
 	mostCores, mostOfAll = 0.1, 0.5
@@ -114,6 +118,7 @@ func Open(o Options) (*Family, error) {
 		f.kin.Close()
 		return nil, err
 	}
+	f.reaped.begin(o.PID)
 	return f, nil
 }
 
@@ -151,7 +156,7 @@ func (f *Family) watch(pid int) error {
 // Adopt returns the configuration of the target's session.
 func (f *Family) Adopt(c session.Config) session.Config {
 	c.Children = f
-	return f.shared(c, &f.own)
+	return f.shared(c, &f.share)
 }
 
 // shared returns a configuration whose tuner hears of the session's share of the CPU time.
@@ -181,7 +186,7 @@ func (f *Family) follow() {
 	f.warn(f.scan())
 	charged := time.Now()
 	for f.ctx.Err() == nil {
-		if err := f.kin.Wait(chargeEvery); err != nil {
+		if err := f.kin.Wait(f.untilDue()); err != nil {
 			f.warn(err)
 			return
 		}
@@ -192,12 +197,31 @@ func (f *Family) follow() {
 		if lost {
 			f.warn(f.scan())
 		}
-		if now := time.Now(); now.Sub(charged) >= chargeEvery {
+		now := time.Now()
+		if now.Sub(charged) >= chargeEvery {
 			charged = now
 			f.charge(now)
 		}
+		f.countReaped(now)
 		time.Sleep(pace)
 	}
+}
+
+// untilDue returns how long to wait for changes at most.
+func (f *Family) untilDue() time.Duration {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.reaped.died {
+		return reapedAfter
+	}
+	return chargeEvery
+}
+
+// countReaped looks how much CPU time the children of the target have used that have ended.
+func (f *Family) countReaped(now time.Time) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.reaped.look(f.options.PID, now)
 }
 
 func (f *Family) warn(err error) {
@@ -211,6 +235,9 @@ func (f *Family) heed(c perfevent.Change) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	m := f.members[c.PID]
+	if c.Kind == perfevent.Died && (m != nil || c.PID == f.options.PID) {
+		f.reaped.died = true
+	}
 	switch {
 	case c.Kind == perfevent.Born && f.has(c.Parent):
 		f.bear(c.PID, c.Parent)
@@ -294,7 +321,7 @@ func (f *Family) buryAllBut(all map[int]process.Stat) {
 // charge tells the tuners of all sessions what these have cost.
 func (f *Family) charge(now time.Time) {
 	f.mu.Lock()
-	shares, samples := []*budget.Share{&f.own}, []uint64{f.status().Samples}
+	shares, samples := []*budget.Share{&f.share}, []uint64{f.status().Samples}
 	for _, m := range f.members {
 		if m.session != nil {
 			shares, samples = append(shares, &m.share), append(samples, m.session.Status().Samples)
@@ -328,7 +355,8 @@ func (f *Family) Merged(target ccmap.Target, s *ccmap.Snapshot) *ccmap.Snapshot 
 		return f.merged
 	}
 	f.endAll()
-	f.merged = s
+	f.reaped.lookNow(f.options.PID)
+	f.merged, f.own = s, target
 	if f.target = f.programOf(target); f.target == nil {
 		return s
 	}

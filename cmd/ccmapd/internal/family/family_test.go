@@ -282,6 +282,15 @@ func TestOtherProgram(t *testing.T) {
 	if got := outcomes(r, "spin"); got[Sampled] != 2 {
 		t.Errorf("children: %v", r.Each)
 	}
+	var text bytes.Buffer
+	h.Text(&text)
+	file, heaviest := h.Heaviest()
+	if p := r.Programs[0]; p.Processes != 2 || p.CPU <= 0 || !strings.Contains(text.String(), "CPU time  samples  processes  program") {
+		t.Errorf("%+v in\n%s", p, &text)
+	}
+	if own := h.files["main"].Total().Time; (file == "spin") != (r.Programs[0].CPU > own) || (heaviest == nil) == (file == "spin") {
+		t.Errorf("the heaviest program is %q, with %d ns of %d", file, r.Programs[0].CPU, own)
+	}
 	if len(r.Programs) != 1 || r.Programs[0].Own || len(r.Programs[0].Written) != 1 || r.Programs[0].Written[0] != "spin" {
 		t.Fatalf("programs %+v", r.Programs)
 	}
@@ -294,6 +303,16 @@ func TestOtherProgram(t *testing.T) {
 	}
 	if w := h.report.Written; len(w) != 2 || w[0] != "main" || w[1] != "spin" {
 		t.Errorf("written: %q", w)
+	}
+}
+
+// TestReaped: the CPU time of children counts once they have ended, whoever could sample them.
+func TestReaped(t *testing.T) {
+	t.Parallel()
+	h := attach(t, true, nil, "many", "2", "/bin/sh", "-c", `i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done`)
+	h.await(t, "the children have ended", func() bool { return h.tally.count() >= 2 && h.reaped.now > h.reaped.before })
+	if r := h.end(t); r.Used < 10*time.Millisecond {
+		t.Errorf("children have used %v: %+v", r.Used, r)
 	}
 }
 

@@ -227,6 +227,7 @@ func (f *Family) keep(m *member, target ccmap.Target, r manager.Report) {
 		p = &program{target: target, first: m.pid, profile: f.newMap()}
 		f.programs = append(f.programs, p)
 	}
+	p.processes++
 	if err := p.profile.Merge(r.Snapshot); err != nil {
 		m.child.Reason = fmt.Sprintf("its profile is lost: %v", err)
 	}
@@ -238,6 +239,8 @@ type program struct {
 	first   int // the process that was kept first
 	profile *ccmap.Map
 	files   []string
+
+	processes int64
 }
 
 // programOf returns the program of a target, nil if no child has run it. The caller holds mu.

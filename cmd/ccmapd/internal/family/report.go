@@ -6,10 +6,10 @@ import (
 	"io"
 	"maps"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
+	"github.com/ccmapd/ccmapd/ccmap"
 	"github.com/ccmapd/ccmapd/internal/figure"
 	"github.com/ccmapd/ccmapd/internal/terminal"
 )
@@ -51,12 +51,13 @@ type tally struct {
 	all      map[Outcome]int64
 	names    map[Outcome]map[string]int64 // of programs that were not sampled
 	children []Child
+	sampled  time.Duration // CPU time in profiles
 }
 
 const (
 	// mostChildren bounds the children that a report lists in JSON, mostNames the programs.
 	mostChildren, mostNames = 10_000, 1000
-	// mostListed bounds the children that a text lists, mostNamed the programs of an outcome.
+	// mostListed bounds the programs that a text lists, mostNamed the programs of an outcome.
 	mostListed, mostNamed = 20, 5
 )
 
@@ -66,6 +67,7 @@ func newTally() tally {
 
 func (t *tally) add(c Child) {
 	t.all[c.Outcome]++
+	t.sampled += c.CPU
 	if len(t.children) < mostChildren {
 		t.children = append(t.children, c)
 	}
@@ -100,8 +102,10 @@ func (f *Family) Text(w io.Writer) {
 		fmt.Fprintln(w, "\nChildren: none.")
 		return
 	}
-	fmt.Fprintf(w, "\nChildren: %s, %s sampled.\n", figure.PluralOf(n, "process", "processes"), figure.Count(t.all[Sampled]))
-	f.listSampled(w)
+	f.listPrograms(w)
+	unsampled := n - t.all[Sampled]
+	fmt.Fprintf(w, "\nChildren: %s, %s sampled, %s without samples%s.\n",
+		figure.PluralOf(n, "process", "processes"), figure.Count(n-unsampled), figure.Count(unsampled), f.timeOfChildren())
 	for _, o := range words {
 		if k := t.all[o.outcome]; k > 0 {
 			fmt.Fprintf(w, "%s: %s (%s).\n", o.text, figure.Count(k), t.namesOf(o.outcome))
@@ -115,43 +119,79 @@ func (f *Family) Text(w io.Writer) {
 	}
 }
 
-// listSampled lists the children with most samples.
-func (f *Family) listSampled(w io.Writer) {
-	var sampled []Child
-	for _, c := range f.tally.children {
-		if c.Outcome == Sampled {
-			sampled = append(sampled, c)
-		}
+// timeOfChildren compares the CPU time that the kernel has counted of children with that in profiles, "" if it has not
+// counted any.
+func (f *Family) timeOfChildren() string {
+	used := f.reaped.time()
+	if used <= 0 {
+		return ""
 	}
-	slices.SortStableFunc(sampled, func(a, b Child) int {
-		return cmp.Or(cmp.Compare(b.Samples, a.Samples), cmp.Compare(a.PID, b.PID))
-	})
+	return fmt.Sprintf("; those that have ended used %s of CPU time, and profiles have %s", figure.Time(int64(used)), figure.Time(int64(f.tally.sampled)))
+}
+
+// ran is a program of the tree: the target's, or one that children run.
+type ran struct {
+	name      string
+	total     ccmap.Counters
+	processes int64
+	files     []string
+	profile   *ccmap.Snapshot
+}
+
+// tree returns all programs with samples, the one with the most CPU time first. The caller holds mu.
+func (f *Family) tree() []ran {
+	var all []ran
+	own := ran{name: f.own.Executable, processes: 1, profile: f.merged}
+	for _, p := range f.programs {
+		if p == f.target {
+			own.processes += p.processes
+			continue
+		}
+		all = append(all, ran{p.target.Executable, ccmap.Counters{}, p.processes, p.files, p.profile.Snapshot()})
+	}
+	if f.merged != nil {
+		all = append(all, own)
+	}
+	for i := range all {
+		all[i].total = all[i].profile.Total()
+	}
+	all = slices.DeleteFunc(all, func(r ran) bool { return r.total.IsZero() })
+	slices.SortStableFunc(all, func(a, b ran) int { return cmp.Compare(b.total.Time, a.total.Time) })
+	return all
+}
+
+// listPrograms lists the programs of the tree.
+func (f *Family) listPrograms(w io.Writer) {
+	all := f.tree()
 	table := terminal.Table{Columns: []terminal.Column{
-		{Title: "PID", Right: true}, {Title: "samples", Right: true}, {Title: "CPU time", Right: true},
+		{Title: "CPU time", Right: true}, {Title: "samples", Right: true}, {Title: "processes", Right: true},
 		{Title: "program", Shorten: terminal.ShortenMiddle, Least: 20}, {Title: "profile", Shorten: terminal.ShortenMiddle, Least: 20},
 	}}
-	for _, c := range sampled[:min(len(sampled), mostListed)] {
-		table.Add(strconv.Itoa(c.PID), figure.Count(c.Samples), figure.Time(int64(c.CPU)), c.Program, f.profileOf(c))
+	for _, r := range all[:min(len(all), mostListed)] {
+		files := strings.Join(r.files, ", ")
+		if r.profile == f.merged {
+			files = "the program's own"
+		}
+		table.Add(figure.Time(r.total.Time), figure.Count(r.total.Samples), figure.Count(r.processes), r.name, files)
 	}
-	if len(sampled) == 0 {
+	if len(all) == 0 {
 		return
 	}
 	terminal.NewPrinter(w, false).Table("", &table)
-	if more := f.tally.all[Sampled] - int64(len(table.Rows)); more > 0 {
-		fmt.Fprintf(w, "… and %s more\n", figure.Count(more))
+	if more := len(all) - len(table.Rows); more > 0 {
+		fmt.Fprintf(w, "… and %s more\n", figure.Count(int64(more)))
 	}
 }
 
-// profileOf says where the profile of a child is.
-func (f *Family) profileOf(c Child) string {
-	i := slices.IndexFunc(f.programs, func(p *program) bool { return p.target.Executable == c.Program })
-	switch {
-	case c.Samples == 0 || i < 0:
-		return ""
-	case f.programs[i] == f.target:
-		return "the program's own"
+// Heaviest is part of [session.Children].
+func (f *Family) Heaviest() (file string, s *ccmap.Snapshot) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	all := f.tree()
+	if len(all) == 0 || all[0].profile == f.merged {
+		return "", nil
 	}
-	return strings.Join(f.programs[i].files, ", ")
+	return cmp.Or(strings.Join(all[0].files[:min(len(all[0].files), 1)], ""), "not written"), all[0].profile
 }
 
 // namesOf lists the programs of an outcome, the most frequent first.
@@ -181,16 +221,19 @@ type childrenJSON struct {
 	Missed    int64         `json:"missed"`
 	Unmanaged int64         `json:"unmanaged"`
 	Refused   int64         `json:"refused"`
+	Used      time.Duration `json:"cpu_ns"`   // of children that have ended, as the kernel counts it
 	Programs  []programJSON `json:"programs"` // of sampled children
 	Each      []Child       `json:"each"`     // at most 10,000
 }
 
 type programJSON struct {
-	Program string   `json:"program"`
-	BuildID string   `json:"build_id,omitempty"`
-	Samples int64    `json:"samples"`
-	Own     bool     `json:"own"`     // the target's: its profile has them
-	Written []string `json:"written"` // files with these samples alone
+	Program   string   `json:"program"`
+	BuildID   string   `json:"build_id,omitempty"`
+	Samples   int64    `json:"samples"`
+	CPU       int64    `json:"cpu_ns"` // that the samples stand for
+	Processes int64    `json:"processes"`
+	Own       bool     `json:"own"`     // the target's: its profile has them
+	Written   []string `json:"written"` // files with these samples alone
 }
 
 // JSON is part of [session.Children].
@@ -200,11 +243,12 @@ func (f *Family) JSON() any {
 	t := &f.tally
 	out := childrenJSON{
 		Processes: t.count(), Sampled: t.all[Sampled], Missed: t.all[Missed], Unmanaged: t.all[Stranger], Refused: t.all[Refused],
-		Programs: []programJSON{}, Each: append([]Child{}, t.children...),
+		Used: f.reaped.time(), Programs: []programJSON{}, Each: append([]Child{}, t.children...),
 	}
 	for _, p := range f.programs {
+		total := p.profile.Snapshot().Total()
 		out.Programs = append(out.Programs, programJSON{
-			Program: p.target.Executable, BuildID: p.target.BuildID, Samples: p.profile.Snapshot().Total().Samples,
+			Program: p.target.Executable, BuildID: p.target.BuildID, Samples: total.Samples, CPU: total.Time, Processes: p.processes,
 			Own: p == f.target, Written: append([]string{}, p.files...),
 		})
 	}

@@ -37,6 +37,7 @@ type Merger struct {
 	Merged int // profiles in the sum
 
 	sum      *export.Sum // adds to Sum
+	programs programs    // of the parts
 	bad      int         // profiles that were left out
 	memory   memory
 	progress terminal.Progress
@@ -46,7 +47,7 @@ type Merger struct {
 func New(o Options) *Merger {
 	sum := ccmap.New(ccmap.Options{MaxBytes: o.MaxSum})
 	return &Merger{
-		Options: o, Sum: sum, sum: export.NewSum(sum), progress: terminal.Progress{W: terminal.Unguarded(o.Stderr)},
+		programs: make(programs), Options: o, Sum: sum, sum: export.NewSum(sum), progress: terminal.Progress{W: terminal.Unguarded(o.Stderr)},
 		memory: memory{limit: o.MaxMemory, pruned: o.MaxSum > 0, taken: make(chan struct{}, aheadUnits)},
 	}
 }
@@ -83,6 +84,7 @@ func (m *Merger) Run() error {
 		m.progress.Draw(m.state)
 	}
 	m.progress.Clear()
+	m.programs.describe(m.Sum.Meta())
 	return nil
 }
 
@@ -104,9 +106,11 @@ func (m *Merger) addPart(in Input, part readPart) error {
 	if part.err != nil || part.Part == nil {
 		return part.err
 	}
+	of := part.Target()
 	if err := m.sum.Add(part.Part, in.Weight); err != nil {
 		return fmt.Errorf("merge %s: %w", in.name(), err)
 	}
+	m.programs.add(of)
 	return nil
 }
 

@@ -43,7 +43,12 @@ func (s *Session) Report(w io.Writer, r manager.Report) error {
 		fmt.Fprintf(w, "%s.\n", capital(host))
 	}
 	s.reportSettling(w, r)
-	if err := hottest(p, reportMethods).Text(w, view.TextOptions{}); err != nil {
+	heaviest := s.heaviest(p)
+	if s.config.Children != nil {
+		s.config.Children.Text(w)
+		fmt.Fprintln(w)
+	}
+	if err := hottest(heaviest, reportMethods).Text(w, view.TextOptions{}); err != nil {
 		return err
 	}
 	if p.Total().IsZero() {
@@ -53,11 +58,30 @@ func (s *Session) Report(w io.Writer, r manager.Report) error {
 	reportRecalled(w, r.Source.Counts)
 	reportPruning(w, p, r.Written)
 	s.reportValues(w, r)
-	if s.config.Children != nil {
-		s.config.Children.Text(w)
-	}
-	printNext(w, r.Written)
+	printNext(w, headed(r.Written, heaviest.Path))
 	return nil
+}
+
+// headed returns files with one of them in front.
+func headed(files []string, first string) []string {
+	if !slices.Contains(files, first) {
+		return files
+	}
+	rest := slices.DeleteFunc(slices.Clone(files), func(f string) bool { return f == first })
+	return append([]string{first}, rest...)
+}
+
+// heaviest returns the profile whose methods a report lists: the target's, unless one of its children's programs has
+// used more CPU time.
+func (s *Session) heaviest(own *view.Profile) *view.Profile {
+	if s.config.Children == nil {
+		return own
+	}
+	file, heaviest := s.config.Children.Heaviest()
+	if heaviest == nil {
+		return own
+	}
+	return view.New(file, heaviest)
 }
 
 // Warn prints the warnings of a report in JSON to w, for those who read no JSON. Other reports begin with them.

@@ -3,6 +3,7 @@ package session
 import (
 	"bytes"
 	"encoding/json"
+	"io"
 	"slices"
 	"strings"
 	"testing"
@@ -32,6 +33,42 @@ func TestReportBeginsWithCaution(t *testing.T) {
 	}
 	if !strings.Contains(text, "Edges were to settle to 95 %, and could not: ") {
 		t.Errorf("lacks why the goal was not reached:\n%s", text)
+	}
+}
+
+// tree is a family whose child has used more CPU time than the target.
+type tree struct {
+	Children
+	child *ccmap.Snapshot
+}
+
+func (tree) Text(w io.Writer)                             { io.WriteString(w, "the programs\n") }
+func (c tree) Heaviest() (file string, s *ccmap.Snapshot) { return "child.json", c.child }
+
+// TestReportBeginsWithTheTree: the report lists the programs of a tree, then the methods of the heaviest, and goes on
+// with its file.
+func TestReportBeginsWithTheTree(t *testing.T) {
+	t.Parallel()
+	child := profiletest.Blind("", 200, ccmap.Method{Name: "child.compile"}).Snapshot()
+	s := &Session{
+		config:    Config{Children: tree{child: child}},
+		Recording: &recording.Recording{Choice: engine.Choice{Source: &fakeSource{}}},
+	}
+	own := profiletest.Blind("", 1, ccmap.Method{Name: "own.wait"}).Snapshot()
+	var report strings.Builder
+	if err := s.Report(&report, manager.Report{Snapshot: own, Written: []string{"own.json", "child.json"}}); err != nil {
+		t.Fatal(err)
+	}
+	text := report.String()
+	for _, want := range []string{"the programs", "child.json: ", "child.compile", "Written: child.json, own.json. Next:", "ccmapd top child.json"} {
+		at := strings.Index(text, want)
+		if at < 0 {
+			t.Fatalf("%q is missing, or not in its place:\n%s", want, report.String())
+		}
+		text = text[at:]
+	}
+	if strings.Contains(report.String(), "own.wait") {
+		t.Errorf("lists methods of the target:\n%s", report.String())
 	}
 }
 

@@ -79,9 +79,13 @@ type Children interface {
 	// names of the outputs.
 	Write() (written []string, err error)
 
-	// Text and JSON report how it went, after Write.
+	// Text and JSON report how it went, after Write: the programs of the tree, and the processes without samples.
 	Text(w io.Writer)
 	JSON() any
+
+	// Heaviest returns the profile of the program that has used the most CPU time, and its file; nil: that is the
+	// target's own.
+	Heaviest() (file string, s *ccmap.Snapshot)
 }
 
 // Opener opens the source of a session. The options have no PID.
