@@ -18,12 +18,11 @@ import (
 func TestSchema(t *testing.T) {
 	t.Parallel()
 	s := schemas{map[string]any{}, map[string]bool{}}
-	for command, layout := range map[string]view.Layout{
-		"top": view.TopLayout(), "contexts": view.ContextsLayout(), "sites": view.SitesLayout(),
-		"receivers": view.ReceiversLayout(), "points": view.PointsLayout(), "query": view.QueryLayout(),
-		"overlap": view.OverlapLayout(), "diff": view.DiffLayout(), "top --by label": view.LabelsLayout(),
-	} {
-		s.defs["ccmapd "+command] = s.ofColumns(layout.Columns)
+	for _, q := range view.Questions() {
+		s.defs["ccmapd "+q.Name] = s.ofColumns(q.Layout.Columns)
+		if q.ByLabel.Columns != nil {
+			s.defs["ccmapd "+q.Name+" --by label"] = s.ofColumns(q.ByLabel.Columns)
+		}
 	}
 	now, err := json.MarshalIndent(map[string]any{
 		"$schema":     "https://json-schema.org/draft/2020-12/schema",
@@ -62,10 +61,6 @@ var formatRows = regexp.MustCompile("(?m)(^\\| [a-z]+ \\| `\\..*\\n)+")
 // anew: go test ./docs -run TestFormats -update
 func TestFormats(t *testing.T) {
 	t.Parallel()
-	text, err := os.ReadFile("formats.md")
-	if err != nil {
-		t.Fatal(err)
-	}
 	var now strings.Builder
 	for _, f := range export.Formats() {
 		fmt.Fprintf(&now, "| %v | `%s` |", f, strings.Join(f.Extensions(), "`, `"))
@@ -75,16 +70,83 @@ func TestFormats(t *testing.T) {
 		}
 		now.WriteByte('\n')
 	}
-	is := formatRows.FindString(string(text))
+	holdRows(t, "formats.md", formatRows, now.String())
+}
+
+// TestQuestions holds that README.md has a row for each question about profiles, and formats.md a row with the
+// members of its JSON. To write them anew: go test ./docs -run TestQuestions -update
+func TestQuestions(t *testing.T) {
+	t.Parallel()
+	var commands, members strings.Builder
+	var names []string
+	for _, q := range view.Questions() {
+		names = append(names, q.Name)
+		fmt.Fprintf(&commands, "| `%s %s` | %s |\n", q.Name, q.Subject, strings.ToLower(q.Short[:1])+q.Short[1:])
+		fmt.Fprintf(&members, "| `%s` | %s |\n", q.Name, membersOf(q.Layout.Columns, "", map[string]bool{}))
+		if q.ByLabel.Columns != nil {
+			fmt.Fprintf(&members, "| `%s --by label` | %s |\n", q.Name, membersOf(q.ByLabel.Columns, "", map[string]bool{}))
+		}
+	}
+	rows := "(?m)(^\\| `(?:" + strings.Join(names, "|") + ")%s.*\\n)+"
+	holdRows(t, "../README.md", regexp.MustCompile(fmt.Sprintf(rows, " ")), commands.String())
+	holdRows(t, "formats.md", regexp.MustCompile(fmt.Sprintf(rows, "(?: --by label)?` ")), members.String())
+}
+
+// holdRows holds that the first such rows of a page are those of now.
+func holdRows(t *testing.T, page string, rows *regexp.Regexp, now string) {
+	t.Helper()
+	text, err := os.ReadFile(page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	is := rows.FindString(string(text))
 	switch {
-	case is == now.String():
+	case is == now:
 	case *update && is != "":
-		if err := os.WriteFile("formats.md", []byte(strings.Replace(string(text), is, now.String(), 1)), 0o644); err != nil {
+		if err := os.WriteFile(page, []byte(strings.Replace(string(text), is, now, 1)), 0o644); err != nil {
 			t.Fatal(err)
 		}
 	default:
-		t.Errorf("formats.md has the table\n%s\nand package export\n%s", is, &now)
+		t.Errorf("%s has the rows\n%s\nand should have\n%s", page, is, now)
 	}
+}
+
+// membersOf lists the members of an object whose keys begin alike. An object that is listed already stands as "{…}".
+// The profile has a row of its own.
+func membersOf(columns []view.Column, prefix string, listed map[string]bool) string {
+	var all []string
+	for _, c := range columns {
+		key, is := strings.CutPrefix(c.Key, prefix)
+		if !is || key == "" || strings.Contains(key, ".") || prefix == "" && key == "profile" {
+			continue
+		}
+		before, after := " {", "}"
+		inner := c.Key + "."
+		switch c.Type {
+		case "array":
+			before, after, inner = " [{", "}]", c.Key+"[]."
+		case "object":
+		default:
+			all = append(all, "`"+key+"`")
+			continue
+		}
+		members, whole := "…", membersOf(columns, inner, nil)
+		if !listed[whole] {
+			members = membersOf(columns, inner, listed)
+		}
+		if listed != nil {
+			listed[whole] = true
+		}
+		if members == "" {
+			before, after = "", "" // a map
+		}
+		all = append(all, "`"+key+"`"+before+members+after)
+	}
+	text := strings.Join(all, ", ")
+	for _, place := range []string{"`method`, `signature`, `file`, `line`, `position`", "`method`, `signature`, `file`, `line`"} {
+		text = strings.ReplaceAll(text, place, "`method`…")
+	}
+	return text
 }
 
 // ofColumns returns the schema of an object with the members of some columns.

@@ -10,7 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ccmapd/ccmapd/ccmap/compare"
 	"github.com/ccmapd/ccmapd/ccmap/query"
 	"github.com/ccmapd/ccmapd/internal/profiletest"
 	"github.com/ccmapd/ccmapd/internal/terminal"
@@ -28,47 +27,43 @@ func decode(t *testing.T, v, into any) {
 	}
 }
 
-// drawing returns a profile with caught calls of phase 1, and its lists.
+// drawing returns a profile with caught calls of phase 1, and the answers to all questions about it.
 func drawing(t *testing.T) (*Profile, map[string]View) {
 	t.Helper()
 	p := New("drawing", profiletest.Drawing(500).Snapshot())
-	path, err := query.ParsePath("main.draw")
-	if err != nil {
-		t.Fatal(err)
-	}
-	q, err := query.New(p.Snapshot, path, query.Named)
-	if err != nil {
-		t.Fatal(err)
-	}
-	lists := map[string]View{}
-	add := func(name string, v View, err error) {
+	answers := map[string]View{}
+	for _, q := range Questions() {
+		v, err := answer(q, p, "all", "true")
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("%s: %v", q.Name, err)
 		}
-		lists[name] = v
+		answers[q.Name] = v
 	}
-	top, err := NewTop(p, List{})
-	add("top", top, err)
-	contexts, err := NewContexts(p, List{Methods: q.Methods[0]}, 0)
-	add("contexts", contexts, err)
-	sites, err := NewSites(p, List{}, 0)
-	add("sites", sites, err)
-	add("receivers", allReceivers(p, nil), nil)
-	points, err := NewPoints(p, PointsList{})
-	add("points", points, err)
-	counted, err := NewQuery(p, q, List{})
-	add("query", counted, err)
-	overlap, err := NewOverlap([]*Profile{p, p}, compare.Options{})
-	add("overlap", overlap, err)
-	diff, err := NewDiff(p, profileOf("other", 100, time.Millisecond), DiffLists{}, compare.DiffOptions{All: true})
-	add("diff", diff, err)
-	return p, lists
+	return p, answers
 }
 
-var layouts = map[string]Layout{
-	"top": TopLayout(), "contexts": ContextsLayout(), "sites": SitesLayout(),
-	"receivers": ReceiversLayout(), "points": PointsLayout(), "query": QueryLayout(),
-	"overlap": OverlapLayout(), "diff": DiffLayout(),
+// answer asks a question about a profile, with a parameter that is not the default, if the question has it.
+func answer(q Question, p *Profile, name, value string) (View, error) {
+	form := q.New()
+	for _, param := range form.Params {
+		if param.Name != name {
+			continue
+		}
+		switch v := param.Value.(type) {
+		case *bool:
+			*v = value == "true"
+		case *string:
+			*v = value
+		}
+	}
+	about := About{Profiles: []*Profile{p}, Find: query.Named}
+	switch {
+	case q.Subject.Compares():
+		about.Profiles = append(about.Profiles, profileOf("other", 100, time.Millisecond))
+	case q.Subject != OfMethods:
+		about.Text = "main.draw"
+	}
+	return form.Answer(about)
 }
 
 // TestColumnsAreMembers: every member of the JSON of every list is a declared column with
@@ -76,7 +71,8 @@ var layouts = map[string]Layout{
 func TestColumnsAreMembers(t *testing.T) {
 	t.Parallel()
 	_, lists := drawing(t)
-	for name, layout := range layouts {
+	for _, q := range Questions() {
+		name, layout := q.Name, q.Layout
 		declared, named := map[string]bool{}, map[string]bool{}
 		for _, c := range layout.Columns {
 			if declared[c.Key], named[c.Name] = true, true; c.Doc == "" {
@@ -122,7 +118,8 @@ func checkMembers(t *testing.T, view string, declared map[string]bool, parent st
 func TestChosenColumns(t *testing.T) {
 	t.Parallel()
 	_, lists := drawing(t)
-	for name, layout := range layouts {
+	for _, q := range Questions() {
+		name, layout := q.Name, q.Layout
 		chosen := []string{layout.All[len(layout.All)-1], strings.ToUpper(layout.All[0])}
 		var text bytes.Buffer
 		if err := lists[name].Text(&text, TextOptions{Columns: chosen}); err != nil {
@@ -143,30 +140,22 @@ func TestChosenColumns(t *testing.T) {
 func TestUnknownOrders(t *testing.T) {
 	t.Parallel()
 	p, _ := drawing(t)
-	by := func(order string) []error {
-		l := List{Order: order}
-		_, top := NewTop(p, l)
-		_, contexts := NewContexts(p, l, 0)
-		_, sites := NewSites(p, l, 0)
-		_, receivers := NewReceivers(p, ReceiversList{List: l})
-		_, points := NewPoints(p, PointsList{List: l})
-		return []error{top, contexts, sites, receivers, points}
-	}
-	for i, err := range by("heat") {
-		if err == nil || !strings.Contains(err.Error(), `no order "heat": take `) {
-			t.Errorf("list %d: %v", i, err)
+	for _, q := range Questions() {
+		if len(q.Layout.Orders) == 0 {
+			continue
 		}
-	}
-	for i, err := range by("") {
-		if err != nil {
-			t.Errorf("list %d: %v", i, err)
+		if _, err := answer(q, p, "sort", "heat"); err == nil || !strings.Contains(err.Error(), `no order "heat": take `) {
+			t.Errorf("%s: %v", q.Name, err)
+		}
+		if _, err := answer(q, p, "sort", ""); err != nil {
+			t.Errorf("%s: %v", q.Name, err)
 		}
 	}
 	first, err := NewPoints(p, PointsList{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	named, err := NewPoints(p, PointsList{List: List{Order: PointsLayout().Orders[0]}})
+	named, err := NewPoints(p, PointsList{List: List{Order: pointsLayout.Orders[0]}})
 	if err != nil || !reflect.DeepEqual(first.Rows, named.Rows) {
 		t.Errorf("points without an order are not in the first order, %v", err)
 	}

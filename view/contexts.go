@@ -1,6 +1,7 @@
 package view
 
 import (
+	"errors"
 	"io"
 	"slices"
 
@@ -8,6 +9,45 @@ import (
 	"github.com/ccmapd/ccmapd/ccmap/query"
 	"github.com/ccmapd/ccmapd/internal/terminal"
 )
+
+var contextsQuestion = Question{
+	Name:    "contexts",
+	Subject: OfMethod,
+	Layout:  contextsLayout,
+	Short:   "List the hottest calling contexts of a method",
+	Long: `Contexts lists the chains of callers that lead to a method, the hottest first.
+
+  cum          CPU time in the method and all it called, when called this way
+  share        of all contexts of the method; 'of all': of the whole profile
+  samples      samples taken in this context
+  activations  calls of the method in this context; ≥ marks a lower bound
+
+Below the method stand its callers, each with the line of its call. A last line '…'
+means that the chain goes on: see --depth. A sample counts once, by the outermost
+frame of the method on its stack; so a recursive method shows its first caller,
+and the shares add up to 100 %. Contexts of a pruned profile are lower bounds:
+'(pruned contexts)' has the rest of the method.
+
+METHOD is a name, or as much of its end as is unique ('Server.handle').
+docs/reading-profiles.md explains --recent, docs/formats.md the JSON.`,
+	Example: `  ccmapd contexts web.pb.gz runtime.mallocgc
+  ccmapd contexts -n 3 --label route=/api web.pb.gz Server.handle
+  ccmapd contexts web.pb.gz --match '^encoding/json\..*[dD]ecode'`,
+	New: func() *Form {
+		var l List
+		depth := uint(6)
+		return &Form{
+			Params: listParams(&l, 10, contextsLayout,
+				Param{Name: "depth", Value: &depth, Help: "tell contexts apart by `N` callers; 0: by all, up to the outermost"}),
+			Answer: ofMethods(&l, func(p *Profile) (View, error) {
+				if l.Methods == nil {
+					return nil, &Error{Code: CodeUsage, Err: errors.New("contexts wants method=NAME or match=REGEXP")}
+				}
+				return NewContexts(p, l, depth)
+			}),
+		}
+	},
+}
 
 // Contexts lists the chains of callers that lead to some methods.
 type Contexts struct {
@@ -46,16 +86,13 @@ var contextColumns = append(
 	col("", "more", "there are further callers", func(r contextRow) bool { return r.More }),
 )
 
-// ContextsLayout returns the orders and columns of [Contexts].
-func ContextsLayout() Layout {
-	return layout("cum share context location",
-		"cum share of-all samples activations context location", contextsColumns.list(""), ByTime, BySamples, ByActivations)
-}
+var contextsLayout = layout("cum share context location",
+	"cum share of-all samples activations context location", contextsColumns.list(""), ByTime, BySamples, ByActivations)
 
 // NewContexts lists the contexts of the methods of a list, told apart by up to depth
 // callers; by all of them if depth is 0. The error says that there is no such order.
 func NewContexts(p *Profile, l List, depth uint) (*Contexts, error) {
-	order, err := ContextsLayout().order(l)
+	order, err := contextsLayout.order(l)
 	if err != nil {
 		return nil, err
 	}
@@ -68,7 +105,7 @@ func NewContexts(p *Profile, l List, depth uint) (*Contexts, error) {
 
 // Text prints a table of contexts, the callers below each.
 func (v *Contexts) Text(w io.Writer, o TextOptions) error {
-	s := newSheet(v.profile, ContextsLayout(), o)
+	s := newSheet(v.profile, contextsLayout, o)
 	names := v.profile.Names()
 	for _, r := range v.rows() {
 		addRow(s, contextColumns, r)

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"math"
 	"slices"
 
 	"github.com/ccmapd/ccmapd/ccmap"
@@ -11,6 +12,46 @@ import (
 	"github.com/ccmapd/ccmapd/internal/figure"
 	"github.com/ccmapd/ccmapd/internal/terminal"
 )
+
+var diffQuestion = Question{
+	Name:    "diff",
+	Subject: OfTwo,
+	Layout:  diffLayout,
+	Short:   "List what changed between two profiles",
+	Long: `Diff lists the changes from profile A to profile B, the largest first: methods and edges
+with all they call, and contexts, which are whole stacks down to a method.
+
+  change  in points: the share in B less the share in A; "new" is not in A, "gone" not
+          in B. What grows makes all else smaller
+  p       how probable such a change, or a larger one, is anywhere in the list if
+          nothing changed. Without --all only p under 0.05 is listed; under ten
+          independent samples are never significant
+
+docs/comparing.md explains the test, docs/formats.md the JSON.`,
+	Example: `  ccmapd diff before.pb.gz after.pb.gz
+  ccmapd diff --methods -n 50 before.pb.gz after.pb.gz
+  ccmapd diff --all --contexts before.pb.gz after.pb.gz     not only what is significant
+  ccmapd diff --json a.pb.gz b.pb.gz | jq '.contexts.list[0].path[].method'`,
+	New: func() *Form {
+		var c comparison
+		var lists DiffLists
+		var o compare.DiffOptions
+		limit := uint(10)
+		return &Form{
+			Params: c.params([]compare.Weight{compare.ByTime, compare.BySamples},
+				Param{Name: "methods", Value: &lists.Methods, Help: "list methods"},
+				Param{Name: "edges", Value: &lists.Edges, Help: "list edges"},
+				Param{Name: "contexts", Value: &lists.Contexts, Help: "list contexts"},
+				Param{Name: "limit", Letter: "n", Value: &limit, Help: "list at most `N` of each; 0: all"},
+				Param{Name: "all", Value: &o.All, Help: "list changes that are not significant, too"},
+				Param{Name: "least", Value: &o.Least, Most: 100, Unit: "points", Help: "call no change of less than `POINTS` significant"}),
+			Answer: func(a About) (View, error) {
+				o.Weight, o.Absorb, o.Limit = c.by, c.absorbs(), int(min(limit, math.MaxInt))
+				return NewDiff(a.Profiles[0], a.Profiles[1], lists, o)
+			},
+		}
+	},
+}
 
 // DiffLists says which lists of changes a [Diff] has; none is set: all that mean anything.
 type DiffLists struct{ Methods, Edges, Contexts bool }
@@ -75,10 +116,7 @@ var changeColumns = columns[compare.Change]{
 	col("", "significant", "the change is significant", func(r compare.Change) bool { return r.Significant }),
 }
 
-// DiffLayout returns the columns of [Diff]. Its rows have one order.
-func DiffLayout() Layout {
-	return layout("change A B item", "change A B samples-A samples-B p item location", diffColumns.list(""))
-}
+var diffLayout = layout("change A B item", "change A B samples-A samples-B p item location", diffColumns.list(""))
 
 // Text prints a table for each list.
 func (v *Diff) Text(w io.Writer, o TextOptions) error {
@@ -109,7 +147,7 @@ func (v *Diff) Text(w io.Writer, o TextOptions) error {
 
 // printChanges prints a list of changes of one kind, and how far to trust it.
 func (v *Diff) printChanges(out *terminal.Printer, noun string, c compare.Changes, o TextOptions) error {
-	s := newSheet(v.a, DiffLayout(), o)
+	s := newSheet(v.a, diffLayout, o)
 	out.Line("\n%ss: %s", noun, significance(c))
 	if len(c.List) == 0 {
 		return s.err

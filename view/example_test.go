@@ -69,7 +69,8 @@ func ExampleTextOptions() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	fmt.Println("columns:", view.ContextsLayout().All)
+	question, _ := view.QuestionNamed("contexts")
+	fmt.Println("columns:", question.Layout.All)
 	if err := contexts.Text(os.Stdout, view.TextOptions{Columns: []string{"samples", "share", "context"}}); err != nil {
 		log.Fatal(err)
 	}
@@ -88,6 +89,35 @@ func ExampleTextOptions() {
 	// Too few samples to trust methods, call sites or contexts: 1,000 samples more.
 }
 
+// A program asks any question, by its name. It sets the parameters that are not to have their defaults.
+func ExampleQuestion() {
+	question, _ := view.QuestionNamed("query")
+	form := question.New()
+	for _, p := range form.Params {
+		fmt.Printf("%s: %s\n", p.Name, p.Help)
+		if limit, ok := p.Value.(*uint); ok && p.Name == "limit" {
+			*limit = 1
+		}
+	}
+	answer, err := form.Answer(view.About{Profiles: []*view.Profile{server()}, Text: "app.lookup", Find: query.Named})
+	if err != nil {
+		log.Fatal(err)
+	}
+	if err := answer.Text(os.Stdout, view.TextOptions{Brief: true}); err != nil {
+		log.Fatal(err)
+	}
+	// Output:
+	// sort: order `BY` time, samples, activations or name
+	// limit: list at most `N`; 0: all
+	// server.pb.gz: 10 samples, 100ms of CPU time
+	//
+	//    cum   share  path          location
+	// 60.0ms   60.0%    ← app.list  +0
+	// 40.0ms   40.0%    ← … 1 more
+	//  100ms  100.0%  app.lookup
+	//  100ms  100.0%    (itself)
+}
+
 // JSON has every figure exactly. A layout says what its members mean.
 func ExampleTop_MethodsJSON() {
 	top, err := view.NewTop(server(), view.List{Limit: 1})
@@ -99,7 +129,8 @@ func ExampleTop_MethodsJSON() {
 		log.Fatal(err)
 	}
 	fmt.Println(string(text))
-	for _, c := range view.TopLayout().Columns {
+	question, _ := view.QuestionNamed("top")
+	for _, c := range question.Layout.Columns {
 		if c.Key == "methods[].flat.percent" {
 			fmt.Printf("%s: %s in %s, column %s\n", c.Key, c.Doc, c.Unit, c.Name)
 		}

@@ -50,15 +50,12 @@ func (r LabelRow) values() map[string]string {
 	return values
 }
 
-// LabelsLayout returns the orders and columns of [Labels].
-func LabelsLayout() Layout {
-	return layout("cum of-all samples labels", "cum of-all samples labels", labelsColumns.list(""), ByTime, BySamples, ByName)
-}
+var labelsLayout = layout("cum of-all samples labels", "cum of-all samples labels", labelsColumns.list(""), ByTime, BySamples, ByName)
 
 // NewLabels lists the sets of labels of a profile or, unless key is empty, the values of a
 // key. The totals add up to the profile's. The error says that there is no such order.
 func NewLabels(p *Profile, l List, key string) (*Labels, error) {
-	order, err := LabelsLayout().order(l)
+	order, err := labelsLayout.order(l)
 	if err != nil {
 		return nil, err
 	}
@@ -145,7 +142,7 @@ func (p *Profile) WithLabels(wanted []ccmap.Label) *Profile {
 
 // Text prints a table of labels.
 func (v *Labels) Text(w io.Writer, o TextOptions) error {
-	s := newSheet(v.profile, LabelsLayout(), o)
+	s := newSheet(v.profile, labelsLayout, o)
 	for _, r := range v.Rows {
 		addRow(s, labelColumns, r)
 	}

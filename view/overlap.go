@@ -13,6 +13,41 @@ import (
 	"github.com/ccmapd/ccmapd/internal/terminal"
 )
 
+var overlapQuestion = Question{
+	Name:    "overlap",
+	Subject: OfMany,
+	Layout:  overlapLayout,
+	Short:   "Say how far profiles agree",
+	Long: `Overlap says how far profiles agree in methods, edges and contexts, in percent, and how
+far two profiles of one behaviour would, by chance. The verdict is: same within noise,
+differs, or too few samples to tell. More than two files give a matrix of all pairs.
+
+With --check the exit code is 1 if a pair differs, 5 if one has too few samples to
+tell and none differs, and else 0. docs/comparing.md explains the figures,
+docs/formats.md the JSON.`,
+	Example: `  ccmapd overlap before.pb.gz after.pb.gz
+  ccmapd overlap --by samples run1.json run2.json run3.json
+  ccmapd overlap --absorb '^\[kernel\]$' ccmapd.pb.gz runtime-pprof.pb.gz
+  ccmapd overlap --min 80 golden.xml new.pb.gz || echo 'the profile has changed'
+  ccmapd overlap --check --tolerance 5 golden.xml new.pb.gz    in CI`,
+	New: func() *Form {
+		var c comparison
+		o := compare.Options{Tau: compare.DefaultTau, Tolerance: compare.DefaultTolerance, Seed: 1} // the same files give the same verdict
+		return &Form{
+			Params: c.params([]compare.Weight{compare.ByTime, compare.BySamples, compare.ByActivations},
+				Param{Name: "tau", Value: &o.Tau, Most: 1, Over: true, Help: "edges are hot from this `PART` of the hottest one's weight, 0 to 1"},
+				Param{Name: "tolerance", Value: &o.Tolerance, Most: 100, Unit: "points",
+					Help: "`POINTS` that runs of one program may differ by beyond noise, 0 to 100"},
+				Param{Name: "any-unit", Value: &o.AnyUnit,
+					Help: "compare profiles of different units, too, such as CPU time and instructions, by their shares"}),
+			Answer: func(a About) (View, error) {
+				o.Weight, o.Absorb = c.by, c.absorbs()
+				return NewOverlap(a.Profiles, o)
+			},
+		}
+	},
+}
+
 // Overlap says how far profiles agree, each with each.
 type Overlap struct {
 	Pairs    []Pair // every profile with all after it
@@ -152,14 +187,11 @@ func notesMember[R any](of func(R) []string) column[R] {
 	return col("", "notes", "facts that can be mistaken for a difference", of)
 }
 
-// OverlapLayout returns the columns of an [Overlap]. Text has them for two profiles.
-func OverlapLayout() Layout {
-	return layout("by overlap expected",
-		"by overlap expected floor-A floor-B counters", overlapColumns.list(""))
-}
+var overlapLayout = layout("by overlap expected",
+	"by overlap expected floor-A floor-B counters", overlapColumns.list(""))
 
 func (v *Overlap) printPair(out *terminal.Printer, r Pair, o TextOptions) error {
-	s := newSheet(r.A, OverlapLayout(), o)
+	s := newSheet(r.A, overlapLayout, o)
 	s.title("by", "by "+v.by.String())
 	for _, row := range []overlapRow{{"methods", r.Methods}, {"edges", r.Edges}, {"contexts", r.Contexts}} {
 		addRow(s, agreementColumns, row)

@@ -13,20 +13,57 @@ import (
 	"github.com/ccmapd/ccmapd/internal/terminal"
 )
 
+var pointsQuestion = Question{
+	Name:    "points",
+	Subject: OfMethods,
+	Layout:  pointsLayout,
+	IsWhole: true,
+	Short:   "List what was counted at single positions of the code",
+	Long: `Points lists the profile points of a profile, method by method: counts at single
+positions of its code, beside the stacks. Kinds are call, block, branch, switch, type
+and thrown (compiled code that the VM threw away); origins are samples, caught calls,
+imported counts of the program itself, and the profile that its VM keeps, which is frozen
+where compiled code no longer counts.
+
+Calls whose callers are known stand with them (←, the innermost first); others are of
+any callers. The method with the highest count comes first, and in it what comes first
+in the source; --sort count orders points alone, --sort name methods by name. METHOD
+is a name, or as much of its end as is unique. docs/receivers.md explains kinds, values
+and phases, docs/formats.md the JSON.`,
+	Example: `  ccmapd points web.json
+  ccmapd points web.json Server.handle           those of one method
+  ccmapd points --kind branch --sort count web.json
+  ccmapd points --json --origin imported web.json | jq '.points[] | select(.count == 0)'`,
+	New: func() *Form {
+		l := PointsList{Values: 5}
+		var only phase
+		return &Form{
+			Params: listParams(&l.List, 20, pointsLayout,
+				Param{Name: "kind", Value: &l.Kind, Words: pointKinds(), Help: "list points of one `KIND`: " + terminal.OrList(pointKinds())},
+				Param{Name: "origin", Value: &l.Origin, Words: pointOrigins(), Help: "list points of one `ORIGIN`: " + terminal.OrList(pointOrigins())},
+				Param{Name: "values", Value: &l.Values, OnlyText: true, Help: "list at most `N` values of a point, and the others as one; 0: all"},
+				phaseParam(&only)),
+			Answer: ofMethods(&l.List, func(p *Profile) (View, error) {
+				if err := only.use(p); err != nil {
+					return nil, err
+				}
+				return NewPoints(p, l)
+			}),
+		}
+	},
+}
+
 // Orders of the points in [Points].
 const (
 	ByMethod = "method" // methods by their highest count, and their points by line
 	ByCount  = "count"
 )
 
-// PointsLayout returns the orders and columns of [Points].
-func PointsLayout() Layout {
-	return layout("count share point location kind origin",
-		"count share point location kind origin", pointsColumns.list(""), ByMethod, ByCount, ByName)
-}
+var pointsLayout = layout("count share point location kind origin",
+	"count share point location kind origin", pointsColumns.list(""), ByMethod, ByCount, ByName)
 
-// PointKinds has the words for PointsList.Kind.
-func PointKinds() []string {
+// pointKinds has the words for PointsList.Kind.
+func pointKinds() []string {
 	var names []string
 	for k := ccmap.PointCall; k <= ccmap.PointThrown; k++ {
 		names = append(names, k.String())
@@ -34,8 +71,8 @@ func PointKinds() []string {
 	return names
 }
 
-// PointOrigins has the words for PointsList.Origin.
-func PointOrigins() []string {
+// pointOrigins has the words for PointsList.Origin.
+func pointOrigins() []string {
 	var names []string
 	for o := ccmap.OriginSampled; o <= ccmap.OriginVM; o++ {
 		names = append(names, o.String())
@@ -65,7 +102,7 @@ type Points struct {
 // order.
 func NewPoints(p *Profile, l PointsList) (*Points, error) {
 	var err error
-	if l.Order, err = PointsLayout().order(l.List); err != nil {
+	if l.Order, err = pointsLayout.order(l.List); err != nil {
 		return nil, err
 	}
 	all := p.allPoints()
@@ -143,7 +180,7 @@ func pointsNote(p *Profile, found []ccmap.Point, all int) string {
 
 // Text prints a table of points, the callers and the values below each.
 func (v *Points) Text(w io.Writer, o TextOptions) error {
-	s := newSheet(v.profile, PointsLayout(), o)
+	s := newSheet(v.profile, pointsLayout, o)
 	for _, q := range v.Rows {
 		v.addPoint(s, q)
 	}

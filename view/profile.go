@@ -150,18 +150,10 @@ func (p *Profile) UsePhase(n uint32) error {
 	return nil
 }
 
-// UseLastPhase restricts the caught calls of a profile to the last phase that has any.
-func (p *Profile) UseLastPhase() {
+// useLastPhase restricts the caught calls of a profile to the last phase that has any.
+func (p *Profile) useLastPhase() {
 	if phases := p.phases(); len(phases) > 0 {
 		p.phase = &phases[len(phases)-1]
-	}
-}
-
-// UsePhaseOfWindow restricts the caught calls to the last phase if the profile is a
-// window: the window has no caught calls of its own.
-func (p *Profile) UsePhaseOfWindow() {
-	if p.isRecent() {
-		p.UseLastPhase()
 	}
 }
 

@@ -10,6 +10,48 @@ import (
 	"github.com/ccmapd/ccmapd/internal/terminal"
 )
 
+var queryQuestion = Question{
+	Name:    "query",
+	Subject: OfPath,
+	Layout:  queryLayout,
+	Short:   "Count a path of calls 'A > B > C', in any context",
+	Long: `Query counts a path of calls, wherever it occurs in the stacks of a profile: exactly,
+and for paths of any length. Then it lists its callers and callees, one step each.
+
+PATH is 'A > B > C', from the caller to the callee. Each element is a method: its
+name, or as much of its end as is unique ('Server.handle'). With --match PATH each
+element is a regular expression. 'A:123 > B' means only the call on line 123 of A's
+file, 'A:+0x3c > B' only the call at this offset, as locations show it ('A:+3' lines).
+
+A path that recurses counts once for every occurrence, as in the CC-Map; 'each sample
+once' then gives the same without repetition. In a pruned profile, paths of three
+methods and more are lower bounds, and unknown neighbours of two stand as [pruned].
+Activations are calls of the last method along this path; ≥ marks a lower bound.
+docs/reading-profiles.md explains columns, docs/formats.md the JSON.`,
+	Example: `  ccmapd query web.pb.gz 'Server.handle'
+  ccmapd query web.pb.gz 'Server.handle > json.Marshal'
+  ccmapd query web.pb.gz 'Server.handle:88 > json.Marshal'
+  ccmapd query guest.pb.gz 'fib:+0x3c > fib'
+  ccmapd query web.pb.gz --match '^main\. > ^encoding/json\.'`,
+	New: func() *Form {
+		var l List
+		return &Form{
+			Params: listParams(&l, 10, queryLayout),
+			Answer: func(a About) (View, error) {
+				path, err := query.ParsePath(a.Text)
+				if err != nil {
+					return nil, &Error{Code: CodeUsage, Err: err}
+				}
+				found, err := query.New(a.Profiles[0].Snapshot, path, a.Find)
+				if err != nil {
+					return nil, err
+				}
+				return NewQuery(a.Profiles[0], found, l)
+			},
+		}
+	},
+}
+
 // Query shows the count of a path of calls, its callers and its callees.
 type Query struct {
 	*query.Query
@@ -73,17 +115,14 @@ func neighbourAt(p *Profile, n query.Neighbour) *place {
 	return at
 }
 
-// QueryLayout returns the orders and columns of [Query].
-func QueryLayout() Layout {
-	return layout("cum share path location",
-		"cum share of-all samples activations path location", queryColumns.list(""), ByTime, BySamples, ByActivations, ByName)
-}
+var queryLayout = layout("cum share path location",
+	"cum share of-all samples activations path location", queryColumns.list(""), ByTime, BySamples, ByActivations, ByName)
 
 // NewQuery counts the path of a query, which was made for the snapshot of the profile. The
 // order and the limit of the list are for the callers, and for the callees. The error says
 // that there is no such order.
 func NewQuery(p *Profile, q *query.Query, l List) (*Query, error) {
-	order, err := QueryLayout().order(l)
+	order, err := queryLayout.order(l)
 	if err != nil {
 		return nil, err
 	}
@@ -99,7 +138,7 @@ func NewQuery(p *Profile, q *query.Query, l List) (*Query, error) {
 
 // Text prints the path in the middle, its callers above and its callees below.
 func (v *Query) Text(w io.Writer, o TextOptions) error {
-	s := newSheet(v.profile, QueryLayout(), o)
+	s := newSheet(v.profile, queryLayout, o)
 	v.addNeighbours(s, v.Callers, "  ← ")
 	s.addPart(v.Total, v.Total, cells{"path": v.Path.String()})
 	if v.Distinct != v.Total {

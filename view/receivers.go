@@ -5,8 +5,49 @@ import (
 	"slices"
 
 	"github.com/ccmapd/ccmapd/ccmap"
+	"github.com/ccmapd/ccmapd/internal/terminal"
 	"github.com/ccmapd/ccmapd/valueprof/pollution"
 )
+
+var receiversQuestion = Question{
+	Name:    "receivers",
+	Subject: OfMethods,
+	Layout:  receiversLayout,
+	Short:   "List calls of many receiver types, and which callers tell the type",
+	Long: `Receivers lists the calls that may reach several methods, the hottest first: which
+receiver types they have (→), how often, by samples and by caught calls, and from
+which callers (←, innermost first) they have fewer. Listed are calls that were caught,
+and calls that reach several methods of one name; with --all every call site. A JVM
+counts its calls itself: which of its counts are proven, estimated or frozen is said.
+
+METHOD restricts the list to calls made by it: a name, or as much of its end as is
+unique. docs/receivers.md explains columns, verdicts and phases, docs/formats.md JSON.`,
+	Example: `  ccmapd receivers web.pb.gz
+  ccmapd receivers web.pb.gz Server.handle
+  ccmapd receivers --sort gain web.pb.gz           where callers tell most
+  ccmapd receivers --verdict megamorphic web.pb.gz
+  ccmapd receivers --json web.pb.gz | jq '.sites[] | .by_calls.receivers'`,
+	New: func() *Form {
+		l := ReceiversList{Depth: ccmap.MaxPointCallers, Types: 5, Contexts: 5}
+		var only phase
+		return &Form{
+			Params: listParams(&l.List, 20, receiversLayout,
+				Param{Name: "all", Value: &l.All, Help: "list all call sites, also of one receiver"},
+				Param{Name: "verdict", Value: &l.Verdict, Words: receiversVerdicts(), Help: "list only what is `V`: " + terminal.OrList(receiversVerdicts())},
+				Param{Name: "depth", Value: &l.Depth, Least: 1, Most: pollution.MostCallers,
+					Help: "tell contexts of caught calls and of samples apart by up to `N` callers; calls that a JVM counts as far as it takes"},
+				Param{Name: "types", Value: &l.Types, OnlyText: true, Help: "list at most `N` receivers of a site, and the others as one; 0: all"},
+				Param{Name: "contexts", Value: &l.Contexts, OnlyText: true, Help: "list at most `N` callers of a site; 0: all"},
+				phaseParam(&only)),
+			Answer: ofMethods(&l.List, func(p *Profile) (View, error) {
+				if err := only.use(p); err != nil {
+					return nil, err
+				}
+				return NewReceivers(p, l)
+			}),
+		}
+	},
+}
 
 // Orders of the call sites in [Receivers].
 const (
@@ -15,14 +56,11 @@ const (
 	ByGain    = "gain" // by the entropy that callers take away
 )
 
-// ReceiversLayout returns the orders and columns of [Receivers].
-func ReceiversLayout() Layout {
-	return layout("cum share of-calls call-site verdict",
-		"cum share of-all samples calls of-calls bits call-site location verdict", receiversColumns.list(""), ByTime, ByCalls, ByEntropy, ByGain, ByName)
-}
+var receiversLayout = layout("cum share of-calls call-site verdict",
+	"cum share of-all samples calls of-calls bits call-site location verdict", receiversColumns.list(""), ByTime, ByCalls, ByEntropy, ByGain, ByName)
 
-// ReceiversVerdicts has the words for ReceiversList.Verdict.
-func ReceiversVerdicts() []string {
+// receiversVerdicts has the words for ReceiversList.Verdict.
+func receiversVerdicts() []string {
 	var words []string
 	for _, v := range []pollution.Verdict{
 		pollution.Monomorphic, pollution.Bimorphic, pollution.Megamorphic, pollution.Mixed, pollution.Unknown,
@@ -80,7 +118,7 @@ func (r ReceiversRow) call() ccmap.Frame { return ccmap.Frame{Method: r.Caller, 
 // NewReceivers lists the call sites in the methods of a list. The error says that there is
 // no such order.
 func NewReceivers(p *Profile, l ReceiversList) (*Receivers, error) {
-	order, err := ReceiversLayout().order(l.List)
+	order, err := receiversLayout.order(l.List)
 	if err != nil {
 		return nil, err
 	}

@@ -40,7 +40,7 @@ func (p *Profile) sampledPart(r receiversPart) *part {
 // Text prints a table of call sites. Below each stand its receivers, and the callers from
 // which it has fewer.
 func (v *Receivers) Text(w io.Writer, o TextOptions) error {
-	s := newSheet(v.Profile, ReceiversLayout(), o)
+	s := newSheet(v.Profile, receiversLayout, o)
 	t := receiversTable{v, s}
 	for _, r := range v.Rows {
 		t.addSite(r)

@@ -13,6 +13,39 @@ import (
 	"github.com/ccmapd/ccmapd/valueprof/pollution"
 )
 
+var sitesQuestion = Question{
+	Name:    "sites",
+	Subject: OfMethods,
+	Layout:  sitesLayout,
+	Short:   "List call sites and the mix of their receivers",
+	Long: `Sites lists all call sites of a profile with all that they call, the hottest first.
+'receivers' lists dynamic calls only, by caught calls too, and split by caller.
+
+  cum, samples  of the calls there; each sample counts once for a site and once for
+                a callee, whatever the recursion
+  activations   calls that were seen; ≥ marks a lower bound
+  targets       different methods called there, without those that the compiler or
+                the kernel put in (runtime.…, [kernel]), and the meaning of that.
+                Under 30 samples say nothing: a receiver of 10 % of the calls would
+                be missed in 4 % of such sites or more
+
+METHOD restricts the list to calls made by it: a name, or as much of its end as is
+unique. docs/receivers.md explains targets, docs/formats.md the JSON.`,
+	Example: `  ccmapd sites web.pb.gz
+  ccmapd sites --sort targets web.pb.gz            the most polymorphic first
+  ccmapd sites web.pb.gz Server.handle
+  ccmapd sites --json web.pb.gz | jq '.sites[] | select(.hint == "bimorphic")'`,
+	New: func() *Form {
+		var l List
+		callees := uint(5)
+		return &Form{
+			Params: listParams(&l, 20, sitesLayout,
+				Param{Name: "callees", Value: &callees, Help: "list at most `N` callees of a site, and the others as one; 0: all"}),
+			Answer: ofMethods(&l, func(p *Profile) (View, error) { return NewSites(p, l, callees) }),
+		}
+	},
+}
+
 // ByTargets orders call sites by the number of their targets.
 const ByTargets = "targets"
 
@@ -70,16 +103,13 @@ var calleeColumns = slices.Concat(
 	},
 )
 
-// SitesLayout returns the orders and columns of [Sites].
-func SitesLayout() Layout {
-	return layout("cum share call-site location targets",
-		"cum share of-all samples activations call-site location targets", sitesColumns.list(""), ByTime, BySamples, ByActivations, ByTargets, ByName)
-}
+var sitesLayout = layout("cum share call-site location targets",
+	"cum share of-all samples activations call-site location targets", sitesColumns.list(""), ByTime, BySamples, ByActivations, ByTargets, ByName)
 
 // NewSites lists the call sites in the methods of a list. Text has at most so many callees
 // of a site, and the others as one; 0: all. The error says that there is no such order.
 func NewSites(p *Profile, l List, callees uint) (*Sites, error) {
-	order, err := SitesLayout().order(l)
+	order, err := sitesLayout.order(l)
 	if err != nil {
 		return nil, err
 	}
@@ -154,7 +184,7 @@ func (m measure) compareSites(by string, a, b SiteRow) int {
 
 // Text prints a table of call sites, their callees below each.
 func (v *Sites) Text(w io.Writer, o TextOptions) error {
-	s := newSheet(v.profile, SitesLayout(), o)
+	s := newSheet(v.profile, sitesLayout, o)
 	for _, r := range v.Rows {
 		v.addSite(s, r)
 	}

@@ -2,12 +2,61 @@ package view
 
 import (
 	"cmp"
+	"fmt"
 	"io"
 	"slices"
+	"strings"
 
 	"github.com/ccmapd/ccmapd/ccmap"
 	"github.com/ccmapd/ccmapd/internal/figure"
 )
+
+// What rows can be of.
+const (
+	byMethod = "method"
+	byLabel  = "label"
+)
+
+var topQuestion = Question{
+	Name:    "top",
+	Subject: OfMethods,
+	Layout:  topLayout,
+	ByLabel: labelsLayout,
+	Short:   "List the hottest methods of a profile",
+	Long: `Top lists the methods of a profile, the hottest first.
+
+  flat, flat%  CPU time in the method itself, and its share of the whole
+  cum, cum%    CPU time in the method and all it called
+  recent%      share of the recent CPU time: hot now, beside hot ever
+  samples      samples with the method on their stack
+  activations  calls of the method that were seen; ≥ marks a lower bound
+
+FILE is a profile in any format, '-' for standard input, a URL or, of a daemon, @NAME;
+the first line names its unit. METHOD is a name, or as much of its end as is unique.
+docs/reading-profiles.md explains columns, --recent and [pruned], docs/formats.md JSON.`,
+	Example: `  ccmapd top web.pb.gz
+  ccmapd top -n 50 --sort cum --columns cum%,method web.pb.gz
+  ccmapd top web.pb.gz --match '^encoding/json\.'
+  ccmapd top -f @web                         of a running target, redrawn once a second
+  ccmapd top --by label:route web.pb.gz      labels of goroutines (pprof.Do), by value
+  ccmapd top --json web.xml | jq '.methods[0]'`,
+	New: func() *Form {
+		var l List
+		by := byMethod
+		return &Form{
+			Params: listParams(&l, 20, topLayout,
+				Param{Name: "by", Value: &by, Help: "list `WHAT`: method, label, or label:KEY for the values of one key"}),
+			Answer: ofMethods(&l, func(p *Profile) (View, error) {
+				if what, key, _ := strings.Cut(by, ":"); what == byLabel {
+					return NewLabels(p, l, key)
+				} else if by != byMethod {
+					return nil, &Error{Code: CodeUsage, Err: fmt.Errorf("by=%s is not method, label or label:KEY", by)}
+				}
+				return NewTop(p, l)
+			}),
+		}
+	},
+}
 
 // Orders of the methods in [Top].
 const (
@@ -66,16 +115,13 @@ var windowColumns = append(amountColumns[:2:2], colIn("", "percent", "share of a
 	return percent(figure.Share(now.of(c), now.total))
 }))
 
-// TopLayout returns the orders and columns of [Top].
-func TopLayout() Layout {
-	return layout("flat cum method",
-		"flat flat% cum cum% recent% samples activations method location", topColumns.list(""), ByFlat, ByCum, ByRecent, BySamples, ByActivations, ByName)
-}
+var topLayout = layout("flat cum method",
+	"flat flat% cum cum% recent% samples activations method location", topColumns.list(""), ByFlat, ByCum, ByRecent, BySamples, ByActivations, ByName)
 
 // NewTop lists the methods of a profile that were sampled. The error is ErrNoWindow for the
 // order ByRecent if the profile has no window, or says that there is no such order.
 func NewTop(p *Profile, l List) (*Top, error) {
-	order, err := TopLayout().order(l)
+	order, err := topLayout.order(l)
 	window, windowed := p.window()
 	switch {
 	case err != nil:
@@ -127,7 +173,7 @@ func (m measure) compareAmounts(a, b Amounts) int {
 
 // Text prints a table of methods.
 func (v *Top) Text(w io.Writer, o TextOptions) error {
-	s := newSheet(v.profile, TopLayout(), o)
+	s := newSheet(v.profile, topLayout, o)
 	for _, r := range v.Rows {
 		addRow(s, methodColumns, r)
 	}

@@ -98,8 +98,8 @@ func (f *hintsFlags) check(profiles int) error {
 	switch {
 	case !(f.find.Least >= 0 && f.find.Least <= 100):
 		return usage.Errorf("--least %v is not from 0 to 100 percent", f.find.Least)
-	case f.find.Depth < 1 || f.find.Depth > maxReceiverDepth:
-		return usage.Errorf("--depth must be 1 to %d", maxReceiverDepth)
+	case f.find.Depth < 1 || f.find.Depth > pollution.MostCallers:
+		return usage.Errorf("--depth must be 1 to %d", pollution.MostCallers)
 	}
 	return f.checkMode(profiles)
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/ccmapd/ccmapd/export"
 	"github.com/ccmapd/ccmapd/internal/terminal"
 	"github.com/ccmapd/ccmapd/sampler/engine"
+	"github.com/ccmapd/ccmapd/view"
 )
 
 // smallProfile is a map with all that a file can hold.
@@ -50,12 +51,27 @@ func writeFiles(t *testing.T, dir string) map[string]string {
 	return files
 }
 
+// questions are the command lines of all questions about FILE, and of comparisons of it with another profile.
+func questions(other string) []string {
+	var lines []string
+	for _, q := range view.Questions() {
+		line := q.Name + " FILE"
+		switch q.Subject {
+		case view.OfMethod:
+			line += " main.f0"
+		case view.OfPath:
+			line += " main.f1>main.f0"
+		case view.OfTwo, view.OfMany:
+			line += " " + other
+		}
+		lines = append(lines, line)
+	}
+	return lines
+}
+
 // readers are the command lines of all commands that read a profile, FILE being
 // the profile and OUT a file to be written.
-var readers = []string{
-	"top FILE", "contexts FILE main.f0", "sites FILE", "query FILE main.f1>main.f0", "overlap FILE FILE",
-	"convert FILE OUT", "merge -o OUT FILE",
-}
+var readers = append(questions("FILE"), "convert FILE OUT", "merge -o OUT FILE")
 
 func commandLine(line, file, out string) []string {
 	args := strings.Fields(line)
@@ -307,7 +323,7 @@ func TestFullDevice(t *testing.T) {
 		t.Skip(err)
 	}
 	defer full.Close()
-	lines := append([]string{"convert FILE - --to=xml", "merge FILE -o - --to=pprof", "top FILE --json"}, readers[:5]...)
+	lines := append([]string{"convert FILE - --to=xml", "merge FILE -o - --to=pprof", "top FILE --json"}, questions("FILE")...)
 	for _, line := range lines {
 		var stderr bytes.Buffer
 		code := run(commandLine(line, file, ""), nil, full, &stderr)

@@ -58,11 +58,8 @@ func TestInterruptEndsReading(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	small := writeFiles(t, dir)["json"]
-	commands := []string{
-		"top FILE", "contexts FILE main.f0", "sites FILE", "receivers FILE", "points FILE", "hints FILE", "query FILE main.f1>main.f0",
-		"overlap FILE " + small, "overlap " + small + " FILE", "diff FILE " + small, "convert FILE OUT", "merge -o OUT FILE",
-		"merge -o OUT FILE " + small, "merge -o OUT --files-from FILE",
-	}
+	commands := append(questions(small), "hints FILE", "overlap "+small+" FILE", "convert FILE OUT", "merge -o OUT FILE",
+		"merge -o OUT FILE "+small, "merge -o OUT --files-from FILE")
 	for i, line := range commands {
 		fifo := filepath.Join(dir, "fifo"+string(rune('a'+i)))
 		if err := syscall.Mkfifo(fifo, 0o600); err != nil {

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ccmapd/ccmapd/ccmap"
+	"github.com/ccmapd/ccmapd/ccmap/compare"
 	"github.com/ccmapd/ccmapd/cmd/ccmapd/internal/output"
 	"github.com/ccmapd/ccmapd/cmd/internal/usage"
 	"github.com/ccmapd/ccmapd/export"
@@ -91,18 +92,6 @@ func checkStdinOnce(paths []string) error {
 	return nil
 }
 
-// loadWithMethods reads the profile of the arguments FILE [METHOD]. It returns with it a
-// list of the methods that METHOD or --match means; without either, of all methods.
-func (l *listing) loadWithMethods(env *environment, args []string) (*view.Profile, view.List, error) {
-	p, err := l.load(env, args[0])
-	text, isRegexp := l.method(args)
-	if err != nil || text == "" {
-		return p, l.rows(nil), err
-	}
-	methods, err := finder(isRegexp)(p.Names(), text)
-	return p, l.rows(methods), err
-}
-
 // recency says which part of a run a command reads, all of it or its window of recent
 // samples, and which values of a pprof profile.
 type recency struct {
@@ -166,6 +155,15 @@ func (r recency) load(env *environment, path string) (*view.Profile, error) {
 	return p, explainWindow(err)
 }
 
+// explainAnswer adds advice to an error in answering a question.
+func explainAnswer(err error) error {
+	var coded *view.Error
+	if errors.As(err, &coded) && coded.Code == view.CodeUsage {
+		return usage.Of(err)
+	}
+	return explainCompare(explainWindow(err))
+}
+
 // explainWindow adds to an error about a missing window where windows come from.
 func explainWindow(err error) error {
 	if !errors.Is(err, view.ErrNoWindow) {
@@ -174,3 +172,18 @@ func explainWindow(err error) error {
 	return withHint(err, "A window is kept by 'attach' and 'run', unless with --window 0, and by the formats\n"+
 		"pprof, XML and JSON.")
 }
+
+// explainCompare adds advice to an error in comparing profiles.
+func explainCompare(err error) error {
+	if errors.Is(err, compare.ErrEmpty) {
+		return withHint(err, "Sample for longer, weigh by something else (--by samples, --by time) or absorb less.")
+	}
+	if errors.Is(err, ccmap.ErrUnlike) {
+		return withHint(err, oneKind+"\n'overlap --by samples' compares with samples of tools that name no unit, --any-unit the shares of anything.")
+	}
+	return err
+}
+
+// oneKind is the advice about profiles that measure different things.
+const oneKind = "Take profiles of one kind: --sample-type chooses what is read from pprof files that have\n" +
+	"several, for example samples or alloc_space."

@@ -96,9 +96,14 @@ func explainName(err error) error {
 // compileRegexp says in our words what is wrong with a regular expression.
 func compileRegexp(text string) (*regexp.Regexp, error) {
 	re, err := regexp.Compile(text)
+	return re, explainRegexp(text, err)
+}
+
+// explainRegexp returns an error of the compiler of regular expressions in our words, and others as they are.
+func explainRegexp(text string, err error) error {
 	var e *syntax.Error
 	if errors.As(err, &e) {
-		return nil, usage.Errorf("%q is not a regular expression: %s in %q", text, e.Code, e.Expr)
+		return usage.Errorf("%q is not a regular expression: %s in %q", text, e.Code, e.Expr)
 	}
-	return re, err
+	return err
 }

@@ -24,6 +24,7 @@ import (
 	"github.com/ccmapd/ccmapd/sampler"
 	"github.com/ccmapd/ccmapd/sampler/engine"
 	"github.com/ccmapd/ccmapd/testdata/guests"
+	"github.com/ccmapd/ccmapd/view"
 )
 
 // forged would be a message of ours if a name could begin a line.
@@ -105,7 +106,7 @@ func (s *hostileSource) Stats() sampler.Stats {
 	return stats
 }
 
-// hostileArguments are the command lines of each command. PROFILE has hostile names and
+// hostileArguments are the command lines of commands. PROFILE has hostile names and
 // a hostile name itself, BROKEN is no profile, MODULE no module, PROGRAM cannot be run, and
 // TEXT is hostile.
 var hostileArguments = map[string][]string{
@@ -116,15 +117,19 @@ var hostileArguments = map[string][]string{
 	"hints":         {"PROFILE", "PROFILE --json", "PROFILE --format directives", "PROFILE --format compilecommand", "BROKEN", "TEXT"},
 	"doctor":        {"", "42", "42 --json", "TEXT"},
 	"demo-workload": {"-\x1b\u202e"},
-	"overlap":       {"PROFILE PROFILE", "--json PROFILE PROFILE", "PROFILE BROKEN", "PROFILE TEXT"},
-	"diff":          {"PROFILE PROFILE", "--json PROFILE PROFILE", "PROFILE BROKEN"},
-	"contexts":      {"PROFILE --match f0", "--wide PROFILE --match f0", "--json PROFILE --match f0", "PROFILE TEXT", "BROKEN TEXT", "PROFILE main.f"},
-	"query":         {"PROFILE --match f0", "--json PROFILE --match f0", "PROFILE TEXT", "PROFILE --match ["},
 	"convert":       {"PROFILE OUT.json", "PROFILE - --to json", "PROFILE - --to xml", "PROFILE - --to folded", "BROKEN OUT.json", "PROFILE TEXT", "PROFILE OUT.json --coverage TEXT"},
 	"merge":         {"PROFILE PROFILE -o OUT.json", "--keep-going PROFILE BROKEN -o OUT.json", "PROFILE -o TEXT", "PROFILE=TEXT -o OUT.json"},
 	"version":       {"", "--json", "TEXT"},
 	"completion":    {"TEXT", "bash"},
 	"help":          {"TEXT"},
+}
+
+// hostileQuestions are the command lines of questions that are not about all methods of a profile.
+var hostileQuestions = map[view.Subject][]string{
+	view.OfMethod: {"PROFILE --match f0", "--wide PROFILE --match f0", "--json PROFILE --match f0", "PROFILE TEXT", "BROKEN TEXT", "PROFILE main.f"},
+	view.OfPath:   {"PROFILE --match f0", "--json PROFILE --match f0", "PROFILE TEXT", "PROFILE --match ["},
+	view.OfTwo:    {"PROFILE PROFILE", "--json PROFILE PROFILE", "PROFILE BROKEN", "PROFILE TEXT"},
+	view.OfMany:   {"PROFILE PROFILE", "--json PROFILE PROFILE", "PROFILE BROKEN", "PROFILE TEXT"},
 }
 
 // defaultArguments are those of commands that read one profile, and of new ones.
@@ -172,8 +177,11 @@ func TestCommandsPrintNothingHostile(t *testing.T) {
 }
 
 func hostileLines(cmd *cobra.Command) []string {
-	if lines, ok := hostileArguments[cmd.Name()]; ok {
-		return lines
+	question, _ := view.QuestionNamed(cmd.Name())
+	for _, lines := range [][]string{hostileArguments[cmd.Name()], hostileQuestions[question.Subject]} {
+		if lines != nil {
+			return lines
+		}
 	}
 	return defaultArguments
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/ccmapd/ccmapd/internal/privilege"
 	"github.com/ccmapd/ccmapd/internal/terminal"
 	"github.com/ccmapd/ccmapd/sampler/engine"
+	"github.com/ccmapd/ccmapd/view"
 )
 
 // environment connects a command with the outside world: tests give it buffers.
@@ -49,8 +50,8 @@ const rootExample = `  ccmapd demo                                  try it on a 
   ccmapd contexts web.pb.gz 'runtime.mallocgc' who calls a method, and from where
   go tool pprof -http=: web.pb.gz              the same profile in pprof`
 
-// newRoot returns the command tree in an environment. Each subcommand has a
-// file of its own.
+// newRoot returns the command tree in an environment. The questions about
+// profiles are commands; each other one has a file of its own.
 func newRoot(env *environment) *cobra.Command {
 	env.reader.Stdin = env.stdin
 	env.stdout, env.stderr = terminal.Guarded(env.stdout), terminal.Guarded(env.stderr)
@@ -89,12 +90,15 @@ func newRoot(env *environment) *cobra.Command {
 		&cobra.Group{ID: groupRead, Title: "Read and compare profiles:"},
 		&cobra.Group{ID: groupServe, Title: "Sample many programs for months:"},
 	)
-	for _, c := range []subcommand{
+	commands := []subcommand{
 		newAttachCmd(env), newRunCmd(env), newApplyCmd(env), newDemoCmd(env), newDemoWorkloadCmd(env),
-		newTopCmd(env), newContextsCmd(env), newSitesCmd(env), newReceiversCmd(env), newPointsCmd(env), newQueryCmd(env), newHintsCmd(env),
-		newOverlapCmd(env), newDiffCmd(env), newConvertCmd(env), newMergeCmd(env),
+		newHintsCmd(env), newConvertCmd(env), newMergeCmd(env),
 		newServeCmd(env), newTargetsCmd(env), newDoctorCmd(env), newVersionCmd(env),
-	} {
+	}
+	for _, q := range view.Questions() {
+		commands = append(commands, newQuestionCmd(env, q))
+	}
+	for _, c := range commands {
 		rightsOf[c.Command] = c.rights
 		root.AddCommand(c.Command)
 	}

@@ -28,6 +28,10 @@ func longProfile(t *testing.T) string {
 		frames[i].Offset = uint32(i)
 	}
 	m.Fold(&ccmap.Sample{Frames: frames, Weight: 1e7, Fresh: ccmap.FreshUnknown})
+	other := m.Names().At(frames[0].Method) // another receiver of the innermost call
+	other.Name = strings.Replace(other.Name, "Server0", "Client", 1)
+	frames[0].Method = m.Names().Intern(other)
+	m.Fold(&ccmap.Sample{Frames: frames, Weight: 1e7, Fresh: ccmap.FreshUnknown})
 	path := filepath.Join(t.TempDir(), "long.json")
 	if err := export.WriteFile(path, m.Snapshot()); err != nil {
 		t.Fatal(err)
@@ -41,7 +45,10 @@ func TestTablesFitTerminals(t *testing.T) {
 	t.Parallel()
 	file := longProfile(t)
 	for _, width := range []uint16{80, 100, 140} {
-		for _, line := range readers[:4] {
+		for _, line := range questions("FILE") {
+			if strings.Contains(line, "FILE FILE") {
+				continue // a comparison prints paths whole
+			}
 			line = strings.NewReplacer("main.f1>main.f0", "Server1.handle>Server0.handle", "main.f0", "Server0.handle").Replace(line)
 			for _, row := range runOnTerminal(t, width, commandLine(line, file, "")) {
 				if n := utf8.RuneCountInString(row); n > int(width) {

@@ -27,7 +27,6 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"slices"
 	"time"
 
 	"github.com/ccmapd/ccmapd/ccmap"
@@ -35,6 +34,7 @@ import (
 	"github.com/ccmapd/ccmapd/internal/daemon"
 	"github.com/ccmapd/ccmapd/internal/process"
 	"github.com/ccmapd/ccmapd/sampler/engine"
+	"github.com/ccmapd/ccmapd/view"
 )
 
 // Profiles are targets with their profiles. Any goroutine may call it.
@@ -192,20 +192,26 @@ type route struct {
 	answer  func(*call) error
 }
 
-// reading are the routes that need profiles alone.
-var reading = []route{
-	{"GET /v1/targets", anybody, (*call).targets},
-	{"GET /v1/targets/{target}", anybody, (*call).target},
-	{"GET /v1/p/{ref}/{view}", anybody, (*call).view},
-	{"GET /v1/overlap", anybody, (*call).overlap},
-	{"GET /v1/diff", anybody, (*call).diff},
+// readingRoutes returns the routes that need profiles alone. Each comparison has a route of its own.
+func readingRoutes() []route {
+	all := []route{
+		{"GET /v1/targets", anybody, (*call).targets},
+		{"GET /v1/targets/{target}", anybody, (*call).target},
+		{"GET /v1/p/{ref}/{view}", anybody, (*call).view},
+	}
+	for _, q := range view.Questions() {
+		if q.Subject.Compares() {
+			all = append(all, route{"GET /v1/" + q.Name, anybody, func(c *call) error { return c.compare(q) }})
+		}
+	}
+	return all
 }
 
 // routes returns all routes. The methods and their paths are exact: anything else is 404 or
 // 405.
 func (s *Server) routes() http.Handler {
 	mux := http.NewServeMux()
-	for _, r := range append(slices.Clone(reading), []route{
+	for _, r := range append(readingRoutes(), []route{
 		{"GET /healthz", anybody, (*call).healthz},
 		{"GET /readyz", anybody, (*call).readyz},
 		{"GET /metrics", readers, (*call).scrape},

@@ -32,7 +32,7 @@ func Handler(sessions map[string]Session) http.Handler {
 	s := makeServer(hosted(sessions), Options{Logger: slog.New(slog.DiscardHandler)})
 	s.embedded = true
 	mux := http.NewServeMux()
-	for _, r := range reading {
+	for _, r := range readingRoutes() {
 		mux.Handle(r.pattern, s.route(r.needs, r.answer))
 	}
 	mux.Handle("/", s.route(anybody, func(c *call) error { return c.unknown(mux) }))

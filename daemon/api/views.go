@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"io"
 	"maps"
 	"net/http"
 	"net/url"
@@ -14,88 +13,13 @@ import (
 	"strings"
 
 	"github.com/ccmapd/ccmapd/ccmap"
-	"github.com/ccmapd/ccmapd/ccmap/compare"
 	"github.com/ccmapd/ccmapd/ccmap/query"
 	"github.com/ccmapd/ccmapd/internal/terminal"
 	"github.com/ccmapd/ccmapd/view"
 )
 
-// views are the routes of one profile. A view has the defaults of the command of its name.
-var views = map[string]func(*view.Profile, *params) (view.View, error){
-	"top": func(p *view.Profile, q *params) (view.View, error) {
-		by, l := q.text("by", byMethod), q.list(p, 20)
-		if what, key, _ := strings.Cut(by, ":"); what == "label" {
-			return checked(q, func() (view.View, error) { return view.NewLabels(p, l, key) })
-		} else if by != byMethod {
-			return nil, usageError("by=%s is not method, label or label:KEY", by)
-		}
-		return checked(q, func() (view.View, error) { return view.NewTop(p, l) })
-	},
-	"contexts": func(p *view.Profile, q *params) (view.View, error) {
-		l, depth := q.list(p, 10), q.number("depth", 6)
-		if l.Methods == nil && q.err == nil {
-			return nil, usageError("contexts wants method=NAME or match=REGEXP")
-		}
-		return checked(q, func() (view.View, error) { return view.NewContexts(p, l, depth) })
-	},
-	"sites": func(p *view.Profile, q *params) (view.View, error) {
-		l, callees := q.list(p, 20), q.number("callees", 5)
-		return checked(q, func() (view.View, error) { return view.NewSites(p, l, callees) })
-	},
-	"receivers": func(p *view.Profile, q *params) (view.View, error) {
-		l := view.ReceiversList{List: q.list(p, 20), All: q.flag("all"), Verdict: q.word("verdict", view.ReceiversVerdicts()),
-			Depth: q.number("depth", ccmap.MaxPointCallers)}
-		if l.Depth < 1 || l.Depth > mostReceiverDepth {
-			return nil, usageError("depth must be 1 to %d", mostReceiverDepth)
-		}
-		q.phase(p)
-		return checked(q, func() (view.View, error) { return view.NewReceivers(p, l) })
-	},
-	"points": func(p *view.Profile, q *params) (view.View, error) {
-		l := view.PointsList{List: q.list(p, 20), Kind: q.word("kind", view.PointKinds()), Origin: q.word("origin", view.PointOrigins())}
-		q.phase(p)
-		return checked(q, func() (view.View, error) { return view.NewPoints(p, l) })
-	},
-	"query": func(p *view.Profile, q *params) (view.View, error) {
-		text, isRegexp := q.text("path", ""), false
-		if match := q.text("match", ""); match != "" {
-			text, isRegexp = match, true
-		}
-		l := q.list(p, 10)
-		path, err := query.ParsePath(text)
-		if err != nil {
-			return nil, &view.Error{Code: view.CodeUsage, Err: err}
-		}
-		return checked(q, func() (view.View, error) {
-			found, err := query.New(p.Snapshot, path, finder(isRegexp))
-			if err != nil {
-				return nil, err
-			}
-			return view.NewQuery(p, found, l)
-		})
-	},
-	"meta": func(p *view.Profile, q *params) (view.View, error) {
-		return checked(q, func() (view.View, error) { return meta{p}, nil })
-	},
-}
-
-const (
-	byMethod          = "method"
-	mostReceiverDepth = 8
-)
-
-// meta is the description of a profile alone.
-type meta struct{ *view.Profile }
-
-func (m meta) Text(w io.Writer, _ view.TextOptions) error { return terminal.WriteJSON(w, m.JSON()) }
-
-// checked makes a view if all parameters are right.
-func checked(q *params, make func() (view.View, error)) (view.View, error) {
-	if err := q.check(); err != nil {
-		return nil, err
-	}
-	return make()
-}
+// metaName is the route of the description of a profile alone. It is no question, but for programs.
+const metaName = "meta"
 
 // viewOfTarget answers the short form of a route.
 func (c *call) viewOfTarget() error {
@@ -116,10 +40,9 @@ func (c *call) viewOf(ref, name string) error {
 	case "map.json":
 		name = "map"
 	}
-	newView, ok := views[name]
-	if !ok && name != "map" {
+	if name != "map" && !slices.Contains(viewNames(), name) {
 		return &view.Error{Code: view.CodeNoTarget, Err: fmt.Errorf("there is no view %q", name),
-			Hint: "There are map, profile.pb.gz, " + strings.Join(slices.Sorted(maps.Keys(views)), ", ") + "."}
+			Hint: "There are map, profile.pb.gz, " + strings.Join(viewNames(), ", ") + "."}
 	}
 	s, err := c.snapshot(ref)
 	if err != nil {
@@ -129,7 +52,7 @@ func (c *call) viewOf(ref, name string) error {
 		if name == "map" {
 			return writeMap(ref, s, q)
 		}
-		return writeView(ref, s, q, newView)
+		return writeView(ref, s, q, name)
 	})
 	if err != nil {
 		return err
@@ -142,14 +65,33 @@ func (c *call) question(ref, name string) string {
 	return strings.Join([]string{name, ref, c.URL.Query().Encode()}, "\x00")
 }
 
+// viewNames returns the names of the views of one profile, in order.
+func viewNames() []string {
+	names := []string{metaName}
+	for _, q := range view.Questions() {
+		if !q.Subject.Compares() {
+			names = append(names, q.Name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
 // writeView returns a view as the JSON that the command of its name prints, with the
 // reference.
-func writeView(ref string, s *ccmap.Snapshot, q *params, newView func(*view.Profile, *params) (view.View, error)) (answer, error) {
+func writeView(ref string, s *ccmap.Snapshot, q *params, name string) (answer, error) {
 	p, err := q.choose(view.New(ref, s))
 	if err != nil {
 		return answer{}, err
 	}
-	v, err := newView(p, q)
+	question, ok := view.QuestionNamed(name)
+	if !ok {
+		if err := q.check(); err != nil {
+			return answer{}, err
+		}
+		return writeJSON(p.JSON(), ref)
+	}
+	v, err := q.ask(question, p)
 	if err != nil {
 		return answer{}, err
 	}
@@ -183,14 +125,14 @@ func (c *call) compared(q *params) (refs [2]string, of [2]*ccmap.Snapshot, err e
 	return refs, of, nil
 }
 
-// compare answers with a comparison of two profiles.
-func (c *call) compare(name string, newView func(a, b *view.Profile, q *params) (view.View, error)) error {
+// compare answers a question about two profiles.
+func (c *call) compare(question view.Question) error {
 	q := newParams(c.URL.Query())
 	refs, of, err := c.compared(q)
 	if err != nil {
 		return err
 	}
-	a, err := c.shares.get(c.Context(), c.question("", name), of, func() (answer, error) {
+	a, err := c.shares.get(c.Context(), c.question("", question.Name), of, func() (answer, error) {
 		var profiles [2]*view.Profile
 		choice := q.choice()
 		for i := range profiles {
@@ -198,7 +140,7 @@ func (c *call) compare(name string, newView func(a, b *view.Profile, q *params) 
 				return answer{}, err
 			}
 		}
-		v, err := newView(profiles[0], profiles[1], q)
+		v, err := q.ask(question, profiles[:]...)
 		if err != nil {
 			return answer{}, err
 		}
@@ -208,24 +150,6 @@ func (c *call) compare(name string, newView func(a, b *view.Profile, q *params) 
 		return err
 	}
 	return c.send(http.StatusOK, a)
-}
-
-func (c *call) overlap() error {
-	return c.compare("overlap", func(a, b *view.Profile, q *params) (view.View, error) {
-		o := compare.Options{
-			Weight: q.weight(), Absorb: q.absorb(), Tau: q.fraction("tau", compare.DefaultTau, 1), Seed: 1,
-			Tolerance: q.fraction("tolerance", compare.DefaultTolerance, 100), AnyUnit: q.flag("any-unit"),
-		}
-		return checked(q, func() (view.View, error) { return view.NewOverlap([]*view.Profile{a, b}, o) })
-	})
-}
-
-func (c *call) diff() error {
-	return c.compare("diff", func(a, b *view.Profile, q *params) (view.View, error) {
-		lists := view.DiffLists{Methods: q.flag("methods"), Edges: q.flag("edges"), Contexts: q.flag("contexts")}
-		o := compare.DiffOptions{Weight: q.weight(), Absorb: q.absorb(), Least: q.fraction("least", 0, 100), All: q.flag("all"), Limit: int(q.number("limit", 10))}
-		return checked(q, func() (view.View, error) { return view.NewDiff(a, b, lists, o) })
-	})
 }
 
 // params are the parameters of a request. The first mistake is kept.
@@ -278,6 +202,19 @@ func (p *params) number(name string, byDefault uint) uint {
 	return uint(n)
 }
 
+// numberWithin returns a number that has bounds.
+func (p *params) numberWithin(of view.Param, byDefault uint) uint {
+	text := p.text(of.Name, "")
+	if text == "" {
+		return byDefault
+	}
+	n, err := strconv.ParseUint(text, 10, 31)
+	if err != nil || float64(n) < of.Least || float64(n) > of.Most {
+		p.wrong("%s must be %v to %v", of.Name, of.Least, of.Most)
+	}
+	return uint(n)
+}
+
 func (p *params) fraction(name string, byDefault, most float64) float64 {
 	text := p.text(name, "")
 	if text == "" {
@@ -304,31 +241,82 @@ func (p *params) flag(name string) bool {
 }
 
 // word returns a parameter that is one of some words; "" if it is missing.
-func (p *params) word(name string, from []string) string {
-	text := p.text(name, "")
-	if text != "" && !slices.Contains(from, text) {
-		p.wrong("%s=%s is not %s", name, text, terminal.OrList(from))
+func (p *params) word(of view.Param) string {
+	text := p.text(of.Name, "")
+	if text != "" && !of.Open && !slices.Contains(of.Words, text) {
+		p.wrong("%s=%s is not %s", of.Name, text, terminal.OrList(of.Words))
 	}
 	return text
 }
 
-// list returns which rows are asked for.
-func (p *params) list(of *view.Profile, limit uint) view.List {
-	l := view.List{Order: p.text("sort", ""), Limit: p.number("limit", limit)}
+// ask asks a question, with the parameters of the request.
+func (p *params) ask(question view.Question, profiles ...*view.Profile) (view.View, error) {
+	form := question.New()
+	for _, of := range form.Params {
+		if !of.OnlyText {
+			p.set(of)
+		}
+	}
+	about := view.About{Profiles: profiles}
+	if !question.Subject.Compares() {
+		about.Text, about.Find = p.wanted(question.Subject)
+	}
+	if err := p.check(); err != nil {
+		return nil, err
+	}
+	return form.Answer(about)
+}
+
+// set sets a parameter of a question, unless it is missing.
+func (p *params) set(of view.Param) {
+	switch v := of.Value.(type) {
+	case *bool:
+		*v = p.flag(of.Name)
+	case *uint:
+		if of.Most == 0 {
+			*v = p.number(of.Name, *v)
+		} else {
+			*v = p.numberWithin(of, *v)
+		}
+	case *float64:
+		*v = p.fraction(of.Name, *v, of.Most)
+	case *string:
+		if of.Words == nil {
+			*v = p.text(of.Name, *v)
+		} else {
+			*v = p.word(of)
+		}
+	case view.Value:
+		p.setValue(of.Name, v)
+	}
+}
+
+func (p *params) setValue(name string, v view.Value) {
+	text := p.text(name, "")
+	if text == "" {
+		return
+	}
+	switch err := v.UnmarshalText([]byte(text)); {
+	case err == nil:
+	case name == "phase":
+		p.wrong("%s=%s is neither a number from 1 nor last", name, text)
+	default:
+		p.wrong("%s: %w", name, err)
+	}
+}
+
+// wanted returns the methods or the path that are asked for, and how to find them.
+func (p *params) wanted(subject view.Subject) (string, query.Finder) {
 	name, match := p.text("method", ""), p.text("match", "")
-	var err error
-	switch {
-	case name != "" && match != "":
+	if subject == view.OfPath {
+		name = p.text("path", "")
+	} else if name != "" && match != "" {
 		p.wrong("method and match exclude each other")
-	case match != "":
-		l.Methods, err = finder(true)(of.Names(), match)
-	case name != "":
-		l.Methods, err = finder(false)(of.Names(), name)
 	}
-	if p.err == nil {
-		p.err = err
+	if match != "" {
+		return match, finder(true)
 	}
-	return l
+	return name, finder(false)
 }
 
 // finder returns a function that finds the methods of a name or of a regular expression.
@@ -342,45 +330,6 @@ func finder(isRegexp bool) query.Finder {
 			return nil, &view.Error{Code: view.CodeUsage, Err: err}
 		}
 		return query.Matching(names, re)
-	}
-}
-
-func (p *params) weight() (w compare.Weight) {
-	if text := p.text("by", ""); text != "" {
-		if err := w.UnmarshalText([]byte(text)); err != nil {
-			p.wrong("by: %w", err)
-		}
-	}
-	return w
-}
-
-func (p *params) absorb() func(ccmap.Method) bool {
-	text := p.text("absorb", "")
-	if text == "" {
-		return nil
-	}
-	re, err := regexp.Compile(text)
-	if err != nil {
-		p.wrong("absorb: %w", err)
-		return nil
-	}
-	return func(m ccmap.Method) bool { return re.MatchString(m.Name) || re.MatchString(m.Title()) }
-}
-
-// phase restricts the caught calls of a profile, as --phase does.
-func (p *params) phase(of *view.Profile) {
-	switch text := p.text("phase", ""); text {
-	case "":
-		of.UsePhaseOfWindow()
-	case "last":
-		of.UseLastPhase()
-	default:
-		n, err := strconv.ParseUint(text, 10, 32)
-		if err != nil || n == 0 {
-			p.wrong("phase=%s is neither a number from 1 nor last", text)
-		} else if err := of.UsePhase(uint32(n)); p.err == nil {
-			p.err = err
-		}
 	}
 }
 

@@ -25,7 +25,7 @@ type Options struct {
 
 	// Profile returns the profile of now. Run calls it once a second, on a goroutine of its own.
 	Profile func(context.Context) (*view.Profile, error)
-	Sort    string // one of the orders of view.TopLayout; empty: the first
+	Sort    string // one of the orders of view.NewTop; empty: the first
 	Recent  bool   // the recent samples alone
 }
 
