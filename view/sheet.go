@@ -30,7 +30,7 @@ func newSheet(p *Profile, l Layout, o TextOptions) *sheet {
 		s.names, s.err = l.Find(o.Columns)
 	}
 	for _, name := range s.names {
-		c := tableColumn(name)
+		c := tableColumn(name, l.isText(name))
 		if len(o.Columns) > 0 {
 			c.Drop = 0
 		}
@@ -85,8 +85,13 @@ var drops = map[string]int{
 	"origin": 2, "recent%": 2, "calls": 1, "of-calls": 1, "share": 0, "p": 1,
 }
 
-// tableColumn returns how the column of a name looks.
-func tableColumn(name string) terminal.Column {
+// isText reports whether a column has words, not figures.
+func (l Layout) isText(name string) bool {
+	return slices.ContainsFunc(l.Columns, func(c Column) bool { return c.Name == name && c.Type == "string" })
+}
+
+// tableColumn returns how the column of a name looks. Figures are aligned to the right.
+func tableColumn(name string, isText bool) terminal.Column {
 	c := terminal.Column{Title: strings.ReplaceAll(name, "-", " "), Drop: drops[name]}
 	switch name {
 	case "method", "call-site", "context", "path", "point", "item":
@@ -97,9 +102,9 @@ func tableColumn(name string) terminal.Column {
 		c.Shorten, c.Least = terminal.ShortenLocation, 16
 	case "verdict":
 		c.Shorten, c.Least = terminal.ShortenMiddle, 24
-	case "targets", "kind", "origin", "by":
+	case "targets": // with a word for their number
 	default:
-		c.Right = true
+		c.Right = !isText
 	}
 	return c
 }
