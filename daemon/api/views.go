@@ -191,26 +191,20 @@ func (p *params) text(name, byDefault string) string {
 }
 
 func (p *params) number(name string, byDefault uint) uint {
-	text := p.text(name, "")
-	if text == "" {
-		return byDefault
-	}
-	n, err := strconv.ParseUint(text, 10, 31)
-	if err != nil {
-		p.wrong("%s=%s is not a whole number from 0", name, text)
-	}
-	return uint(n)
+	return p.numberOf(view.Param{Name: name}, byDefault)
 }
 
-// numberWithin returns a number that has bounds.
-func (p *params) numberWithin(of view.Param, byDefault uint) uint {
+func (p *params) numberOf(of view.Param, byDefault uint) uint {
 	text := p.text(of.Name, "")
 	if text == "" {
 		return byDefault
 	}
 	n, err := strconv.ParseUint(text, 10, 31)
-	if err != nil || float64(n) < of.Least || float64(n) > of.Most {
+	switch {
+	case of.Most > 0 && (err != nil || float64(n) < of.Least || float64(n) > of.Most):
 		p.wrong("%s must be %v to %v", of.Name, of.Least, of.Most)
+	case err != nil:
+		p.wrong("%s=%s is not a whole number from 0", of.Name, text)
 	}
 	return uint(n)
 }
@@ -273,11 +267,7 @@ func (p *params) set(of view.Param) {
 	case *bool:
 		*v = p.flag(of.Name)
 	case *uint:
-		if of.Most == 0 {
-			*v = p.number(of.Name, *v)
-		} else {
-			*v = p.numberWithin(of, *v)
-		}
+		*v = p.numberOf(of, *v)
 	case *float64:
 		*v = p.fraction(of.Name, *v, of.Most)
 	case *string:
