@@ -100,11 +100,11 @@ func tableColumn(name string, isText bool) terminal.Column {
 		c.Shorten, c.Least = terminal.ShortenMiddle, 34
 	case "location":
 		c.Shorten, c.Least = terminal.ShortenLocation, 16
-	case "verdict":
-		c.Shorten, c.Least = terminal.ShortenMiddle, 24
 	case "targets": // with a word for their number
 	default:
-		c.Right = !isText
+		if c.Right = !isText; isText {
+			c.Shorten, c.Least = terminal.ShortenMiddle, 24
+		}
 	}
 	return c
 }
