@@ -32,7 +32,8 @@ docs/formats.md the JSON.`,
   ccmapd overlap --check --tolerance 5 golden.xml new.pb.gz    in CI`,
 	New: func() *Form {
 		var c comparison
-		o := compare.Options{Tau: compare.DefaultTau, Tolerance: compare.DefaultTolerance, Seed: 1} // the same files give the same verdict
+		// The seed is fixed: the same files give the same verdict.
+		o := compare.Options{Tau: compare.DefaultTau, Tolerance: compare.DefaultTolerance, Seed: 1}
 		return &Form{
 			Params: c.params([]compare.Weight{compare.ByTime, compare.BySamples, compare.ByActivations},
 				Param{Name: "tau", Value: &o.Tau, Most: 1, Over: true, Help: "edges are hot from this `PART` of the hottest one's weight, 0 to 1"},
