@@ -2,7 +2,7 @@
 //
 // Leaves know nothing of this module:
 //
-//	advice      errors that say what to do
+//	advice      errors for users: what to do, and a code with one exit code and one HTTP status
 //	audit       lines of the log that others can cause: so many of each of them
 //	beat        the moments of periodic work, the same for all goroutines
 //	budget      divides a budget, and the CPU time of this process, among sessions

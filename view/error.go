@@ -1,58 +1,44 @@
 package view
 
 import (
-	"errors"
-
 	"github.com/ccmapd/ccmapd/ccmap"
 	"github.com/ccmapd/ccmapd/ccmap/compare"
-	"github.com/ccmapd/ccmapd/ccmap/query"
+	"github.com/ccmapd/ccmapd/internal/advice"
 )
 
 // Code tells kinds of errors apart, for programs. A command has an exit code for each, a
 // service a status.
-type Code string
+type Code = advice.Code
 
 // The codes.
 const (
-	CodeNotPermitted    Code = "not-permitted"
-	CodeNoTarget        Code = "no-target" // no such target, process or profile
-	CodeNoMethod        Code = "no-method"
-	CodeAmbiguousMethod Code = "ambiguous-method"
-	CodeUsage           Code = "usage"
-	CodeTooLarge        Code = "too-large"
-	CodeBusy            Code = "busy" // try again later
-	CodeFailed          Code = "failed"
+	CodeNotPermitted    = advice.CodeNotPermitted
+	CodeNoTarget        = advice.CodeNoTarget // no such target, process or profile
+	CodeNoMethod        = advice.CodeNoMethod
+	CodeAmbiguousMethod = advice.CodeAmbiguousMethod
+	CodeUsage           = advice.CodeUsage
+	CodeTooLarge        = advice.CodeTooLarge
+	CodeBusy            = advice.CodeBusy // try again later
+	CodeFailed          = advice.CodeFailed
 )
 
-// Error is an error with its code and what to do about it.
-type Error struct {
-	Code       Code
-	Hint       string   // one or more lines; empty: no advice
-	Candidates []string // names that an ambiguous one stands for, or that are like an unknown one
-	Err        error
-}
+// Error is an error with its Code, a Hint of one or more lines about what to do, and Candidates: the names that an
+// ambiguous one stands for, or that are like an unknown one. Err has its text and its cause. If Code is empty, Err may
+// have one, which [ErrorOf] finds.
+type Error = advice.Error
 
-func (e *Error) Error() string { return e.Err.Error() }
-func (e *Error) Unwrap() error { return e.Err }
+// reasons has what users are told of the errors of this package and of the packages that it uses.
+var reasons = []advice.Reason{
+	{Err: ErrNoWindow, Code: CodeUsage, Hint: "A profile has a window only if it was sampled with one."},
+	{Err: compare.ErrEmpty, Code: CodeFailed, Hint: "Sample for longer, or weigh by something else."},
+	{Err: ccmap.ErrUnlike, Code: CodeUsage, Hint: "Compare profiles of one kind."},
+}
 
 // ErrorOf returns an error of this package, or of the packages that it uses, with its code.
 // The code of an unknown error is CodeFailed.
 func ErrorOf(err error) *Error {
-	var known *Error
-	var name *query.NameError
-	switch {
-	case errors.As(err, &known):
+	if known := advice.Explain(err, reasons); known != nil {
 		return known
-	case errors.As(err, &name) && len(name.Found) > 0:
-		return &Error{Code: CodeAmbiguousMethod, Hint: "Give more of the name.", Candidates: name.Found, Err: err}
-	case errors.As(err, &name):
-		return &Error{Code: CodeNoMethod, Candidates: name.Near, Err: err}
-	case errors.Is(err, ErrNoWindow):
-		return &Error{Code: CodeUsage, Hint: "A profile has a window only if it was sampled with one.", Err: err}
-	case errors.Is(err, compare.ErrEmpty):
-		return &Error{Code: CodeFailed, Hint: "Sample for longer, or weigh by something else.", Err: err}
-	case errors.Is(err, ccmap.ErrUnlike):
-		return &Error{Code: CodeUsage, Hint: "Compare profiles of one kind.", Err: err}
 	}
 	return &Error{Code: CodeFailed, Err: err}
 }

@@ -8,8 +8,8 @@
 //     of its call if that matters.
 //  2. [New] looks up the methods of each element in a snapshot. It is given a
 //     [Finder]: [Named] takes a name or the unique end of one, [Matching] a regular
-//     expression. A name that stands for no method, or for several, is a [NameError],
-//     which lists the names that could have been meant.
+//     expression. A name that stands for no method, or for several, is an error
+//     that lists the names that could have been meant.
 //  3. [Query.Count] passes over the snapshot and returns a [Result]: the counters of
 //     the path, and of the calls one step above and below it.
 //

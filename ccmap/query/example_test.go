@@ -8,6 +8,7 @@ import (
 
 	"github.com/ccmapd/ccmapd/ccmap"
 	"github.com/ccmapd/ccmapd/ccmap/query"
+	"github.com/ccmapd/ccmapd/view"
 )
 
 // server is a snapshot of ten samples, 10 ms apart, of two handlers that call the same
@@ -76,12 +77,12 @@ func ExampleContexts() {
 }
 
 // A name that the profile does not have comes with the names that are like it.
-func ExampleNameError() {
+func ExampleNamed_unknown() {
 	_, err := query.Named(server().Names(), "lokup")
-	var e *query.NameError
+	var e *view.Error
 	if errors.As(err, &e) {
 		fmt.Println(err)
-		fmt.Println("near it:", e.Near)
+		fmt.Println("near it:", e.Candidates)
 	}
 	// Output:
 	// no method "lokup" in the profile

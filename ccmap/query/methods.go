@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/ccmapd/ccmapd/ccmap"
+	"github.com/ccmapd/ccmapd/internal/advice"
 )
 
 // Methods is a set of methods of one name table. Its index is a ccmap.MethodID.
@@ -53,7 +54,8 @@ func Select(names *ccmap.Names, match func(name string) bool) Methods {
 // Named returns the methods of one name, whatever their signatures. The text is the
 // name, or an end of it that only one name has: "Server.handle" for
 // "main.(*Server).handle". A Java method may be named with its descriptor or its parameters,
-// which only methods with these have: "A.m(I)I", "A.m(int)". The error is a [NameError].
+// which only methods with these have: "A.m(I)I", "A.m(int)". The error is that of a
+// [Finder].
 func Named(names *ccmap.Names, text string) (Methods, error) {
 	name, err := resolve(names, text)
 	if err == nil {
@@ -88,31 +90,13 @@ func overload(names *ccmap.Names, text string) Methods {
 }
 
 // Matching returns the methods that a regular expression matches anywhere in their
-// names. The error is a [NameError] if there are none.
+// names. The error is that of a [Finder] if there are none.
 func Matching(names *ccmap.Names, re *regexp.Regexp) (Methods, error) {
 	set := Select(names, re.MatchString)
 	if !slices.Contains(set, true) {
-		return nil, &NameError{Text: re.String(), Pattern: true}
+		return nil, &advice.Error{Code: advice.CodeNoMethod, Err: fmt.Errorf("no method matches %q", re)}
 	}
 	return set, nil
-}
-
-// NameError says that a text stands for no method, or for several.
-type NameError struct {
-	Text    string
-	Pattern bool     // Text is a regular expression
-	Found   []string // names that Text may stand for, sorted; empty if there are none
-	Near    []string // if Found is empty: names that are like Text, the likest first
-}
-
-func (e *NameError) Error() string {
-	switch {
-	case e.Pattern:
-		return fmt.Sprintf("no method matches %q", e.Text)
-	case len(e.Found) > 0:
-		return fmt.Sprintf("%d methods are called %q", len(e.Found), e.Text)
-	}
-	return fmt.Sprintf("no method %q in the profile", e.Text)
 }
 
 // resolve returns the one full name that text stands for. If several names end in it,
@@ -135,13 +119,14 @@ func resolve(names *ccmap.Names, text string) (string, error) {
 	}
 	switch {
 	case len(found) == 0:
-		return "", &NameError{Text: text, Near: nearNames(all, text)}
+		return "", &advice.Error{Code: advice.CodeNoMethod, Candidates: nearNames(all, text), Err: fmt.Errorf("no method %q in the profile", text)}
 	case len(found) == 1:
 		return found[0], nil
 	case len(asWritten) == 1:
 		return asWritten[0], nil
 	}
-	return "", &NameError{Text: text, Found: found}
+	return "", &advice.Error{Code: advice.CodeAmbiguousMethod, Hint: "Give more of the name.", Candidates: found,
+		Err: fmt.Errorf("%d methods are called %q", len(found), text)}
 }
 
 // AllNames returns the different names and titles of all methods, sorted.

@@ -1,7 +1,6 @@
 package query
 
 import (
-	"errors"
 	"regexp"
 	"slices"
 	"testing"
@@ -9,6 +8,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/ccmapd/ccmapd/ccmap"
+	"github.com/ccmapd/ccmapd/internal/advice"
 )
 
 func namesOf(names ...string) *ccmap.Names {
@@ -64,25 +64,22 @@ func TestResolveErrors(t *testing.T) {
 	t.Parallel()
 	names := namesOf(exampleNames...)
 	for text, want := range map[string]struct {
-		message     string
-		found, near []string
+		message    string
+		code       advice.Code
+		candidates []string
 	}{
-		"handle":      {`2 methods are called "handle"`, []string{"main.(*Client).handle", "main.(*Server).handle"}, nil},
-		"Server.hand": {`no method "Server.hand" in the profile`, nil, []string{"main.(*Server).handle", "main.Observer.handler"}},
-		"srve":        {`no method "srve" in the profile`, nil, []string{"net/http.(*conn).serve"}},
-		"quux":        {`no method "quux" in the profile`, nil, []string{}},
+		"handle":      {`2 methods are called "handle"`, advice.CodeAmbiguousMethod, []string{"main.(*Client).handle", "main.(*Server).handle"}},
+		"Server.hand": {`no method "Server.hand" in the profile`, advice.CodeNoMethod, []string{"main.(*Server).handle", "main.Observer.handler"}},
+		"srve":        {`no method "srve" in the profile`, advice.CodeNoMethod, []string{"net/http.(*conn).serve"}},
+		"quux":        {`no method "quux" in the profile`, advice.CodeNoMethod, []string{}},
 	} {
 		_, err := resolve(names, text)
-		var e *NameError
-		if !errors.As(err, &e) || err.Error() != want.message || e.Text != text {
-			t.Errorf("resolve(%q): error %v, want %q", text, err, want.message)
-			continue
-		}
-		if !slices.Equal(e.Found, want.found) || !slices.Equal(e.Near, want.near) {
-			t.Errorf("resolve(%q): found %q, near %q; want %q, %q", text, e.Found, e.Near, want.found, want.near)
+		e := advice.Coded(err)
+		if e == nil || err.Error() != want.message || e.Code != want.code || !slices.Equal(e.Candidates, want.candidates) {
+			t.Errorf("resolve(%q): %+v, want %+v", text, e, want)
 		}
 	}
-	if _, err := resolve(names, ""); !errors.As(err, new(*NameError)) {
+	if _, err := resolve(names, ""); advice.Coded(err) == nil {
 		t.Errorf("of no text: %v", err)
 	}
 }
@@ -100,8 +97,7 @@ func TestMatching(t *testing.T) {
 	if set.Has(ccmap.NoMethod) {
 		t.Error("the set has NoMethod")
 	}
-	var e *NameError
-	if _, err := Matching(names, regexp.MustCompile("xyz")); !errors.As(err, &e) || !e.Pattern || err.Error() != `no method matches "xyz"` {
+	if _, err := Matching(names, regexp.MustCompile("xyz")); advice.CodeOf(err) != advice.CodeNoMethod || err.Error() != `no method matches "xyz"` {
 		t.Errorf("an expression that matches nothing: %v", err)
 	}
 }

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"errors"
 	"strconv"
 
@@ -9,9 +8,9 @@ import (
 
 	"github.com/ccmapd/ccmapd/cmd/internal/usage"
 	"github.com/ccmapd/ccmapd/daemon/client"
+	"github.com/ccmapd/ccmapd/internal/advice"
 	"github.com/ccmapd/ccmapd/internal/terminal"
 	"github.com/ccmapd/ccmapd/sampler/engine"
-	"github.com/ccmapd/ccmapd/view"
 )
 
 const doctorLong = `Doctor finds out which engines can sample a process, or ccmapd itself, and why others
@@ -92,5 +91,5 @@ func failureOf(r engine.Report) error {
 	if err == nil {
 		err = errors.New(r.Reason) // another ccmapd has made the report
 	}
-	return exitError{cmp.Or(exitCodes[view.Code(r.Code)], exitFailed), err}
+	return &advice.Error{Code: advice.Code(r.Code), Err: err}
 }

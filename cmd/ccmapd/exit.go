@@ -1,19 +1,15 @@
 package main
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"io"
 
 	"github.com/spf13/cobra"
 
-	"github.com/ccmapd/ccmapd/cmd/ccmapd/internal/output"
-	"github.com/ccmapd/ccmapd/cmd/internal/usage"
 	"github.com/ccmapd/ccmapd/internal/advice"
 	"github.com/ccmapd/ccmapd/internal/terminal"
 	"github.com/ccmapd/ccmapd/sampler"
-	"github.com/ccmapd/ccmapd/view"
 )
 
 // Exit codes, for every command. timeout(1) and env(1) use the codes from 125, too: they
@@ -45,8 +41,8 @@ const exitCodesHelp = `Exit codes:
 Otherwise, run exits with the code of the program, or with 128 plus the number
 of the signal that ended it.`
 
-// exitError carries the exit code of a command that decides it itself. Without
-// an error it is silent: the code is a result, not a failure.
+// exitError carries an exit code that no code of package advice has: the one of a program that was
+// run, or a result. Without an error it is silent.
 type exitError struct {
 	code int
 	err  error
@@ -64,30 +60,24 @@ func (e exitError) Unwrap() error { return e.err }
 // withHint adds a line that says what to do about err. It keeps nil.
 func withHint(err error, format string, args ...any) error { return advice.Add(err, format, args...) }
 
-// exitCodes has the exit codes for the codes of errors that daemons tell; others are exitFailed.
-var exitCodes = map[view.Code]int{
-	view.CodeNotPermitted: exitPermission,
-	view.CodeNoTarget:     exitNoTarget,
-	view.CodeUsage:        exitUsage,
+// reasons has the codes of errors in sampling a process here.
+var reasons = []advice.Reason{
+	{Err: sampler.ErrPermission, Code: advice.CodeNotPermitted},
+	{Err: sampler.ErrNoProcess, Code: advice.CodeNoTarget},
+	{Err: sampler.ErrNotManaged, Code: advice.CodeNoTarget},
 }
 
 // exitCode maps an error to the exit code that stands for it.
 func exitCode(err error) int {
 	var exit exitError
-	var coded *view.Error
 	switch {
 	case err == nil:
 		return exitOK
 	case errors.As(err, &exit):
 		return exit.code
-	case errors.As(err, new(usage.Error)):
-		return exitUsage
-	case errors.As(err, &coded):
-		return cmp.Or(exitCodes[coded.Code], exitFailed)
-	case errors.Is(err, sampler.ErrPermission), errors.As(err, new(output.DeniedError)):
-		return exitPermission
-	case errors.Is(err, sampler.ErrNoProcess), errors.Is(err, sampler.ErrNotManaged):
-		return exitNoTarget
+	}
+	if known := advice.Explain(err, reasons); known != nil {
+		return known.Code.ExitCode()
 	}
 	return exitFailed
 }
@@ -100,15 +90,9 @@ func reportError(w io.Writer, cmd *cobra.Command, err error) {
 		return
 	}
 	fmt.Fprintf(w, "ccmapd: %s\n", terminal.PrintableError(err))
-	var coded *view.Error
-	hint, hinted := advice.Of(err)
-	if errors.As(err, &coded) && !hinted {
-		hint = coded.Hint
-	}
-	switch {
-	case hint != "":
+	if hint, ok := advice.Of(err); ok {
 		fmt.Fprintf(w, "  %s\n", terminal.IndentLines(terminal.PrintableLines(hint)))
-	case errors.As(err, new(usage.Error)):
+	} else if advice.CodeOf(err) == advice.CodeCommandLine {
 		fmt.Fprintf(w, "  Try '%s --help'.\n", cmd.CommandPath())
 	}
 }

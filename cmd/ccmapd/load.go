@@ -17,6 +17,7 @@ import (
 	"github.com/ccmapd/ccmapd/cmd/ccmapd/internal/output"
 	"github.com/ccmapd/ccmapd/cmd/internal/usage"
 	"github.com/ccmapd/ccmapd/export"
+	"github.com/ccmapd/ccmapd/internal/advice"
 	"github.com/ccmapd/ccmapd/view"
 )
 
@@ -60,10 +61,10 @@ func (env *environment) fetch(ctx context.Context, where string) error {
 // exit code where it is not the usual one.
 func explainRead(err error) error {
 	switch {
-	case errors.As(err, new(*view.Error)):
+	case advice.CodeOf(err) != "":
 		return err
 	case errors.Is(err, fs.ErrPermission):
-		return exitError{exitPermission, withHint(err, "Run as the owner of the file, or as root.")}
+		return &advice.Error{Code: advice.CodeNotPermitted, Hint: "Run as the owner of the file, or as root.", Err: err}
 	case errors.Is(err, fs.ErrNotExist):
 		return withHint(err, "Check the name. It is relative to the working directory.")
 	case errors.Is(err, syscall.EISDIR):

@@ -11,6 +11,7 @@ import (
 	"github.com/ccmapd/ccmapd/ccmap"
 	"github.com/ccmapd/ccmapd/ccmap/query"
 	"github.com/ccmapd/ccmapd/cmd/internal/usage"
+	"github.com/ccmapd/ccmapd/internal/advice"
 	"github.com/ccmapd/ccmapd/internal/terminal"
 )
 
@@ -64,30 +65,30 @@ func finder(isRegexp bool) query.Finder {
 	return func(names *ccmap.Names, text string) (query.Methods, error) {
 		if !isRegexp {
 			set, err := query.Named(names, text)
-			return set, explainName(err)
+			return set, explainName(err, text)
 		}
 		re, err := compileRegexp(text)
 		if err != nil {
 			return nil, err
 		}
 		set, err := query.Matching(names, re)
-		return set, explainName(err)
+		return set, withHint(err, listsAllMethods)
 	}
 }
 
 const listsAllMethods = "'ccmapd top -n 0 FILE' lists all methods."
 
-// explainName adds to an error in finding methods which names are like the given one.
-func explainName(err error) error {
-	var e *query.NameError
+// explainName adds to an error in finding the methods of a name which names are like it.
+func explainName(err error, name string) error {
+	var e *advice.Error
 	switch {
 	case !errors.As(err, &e):
 		return err
-	case len(e.Found) > 0:
-		return withHint(err, "Give more of the name, or --match REGEXP: %s", terminal.ListNames(e.Found))
-	case len(e.Near) > 0:
-		return withHint(err, "Near it: %s", terminal.ListNames(e.Near))
-	case !e.Pattern && strings.Contains(e.Text, query.Separator):
+	case e.Code == advice.CodeAmbiguousMethod:
+		return withHint(err, "Give more of the name, or --match REGEXP: %s", terminal.ListNames(e.Candidates))
+	case len(e.Candidates) > 0:
+		return withHint(err, "Near it: %s", terminal.ListNames(e.Candidates))
+	case strings.Contains(name, query.Separator):
 		return withHint(err, "A path is written with spaces around the separators: 'A > B > C'.")
 	}
 	return withHint(err, listsAllMethods)

@@ -17,6 +17,7 @@ import (
 	"github.com/ccmapd/ccmapd/cmd/ccmapd/internal/mergefiles"
 	"github.com/ccmapd/ccmapd/cmd/ccmapd/internal/session"
 	"github.com/ccmapd/ccmapd/export"
+	"github.com/ccmapd/ccmapd/internal/advice"
 	"github.com/ccmapd/ccmapd/internal/daemon/config"
 	"github.com/ccmapd/ccmapd/internal/kallsyms"
 	"github.com/ccmapd/ccmapd/internal/privilege"
@@ -190,7 +191,7 @@ func (env *environment) nameKernel(cmd *cobra.Command) error {
 	var err error
 	env.kernel, err = kallsyms.Read()
 	if errors.Is(err, kallsyms.ErrHidden) {
-		return exitError{exitPermission, fmt.Errorf("--%s: %w", kernelFlag, err)}
+		return &advice.Error{Code: advice.CodeNotPermitted, Err: fmt.Errorf("--%s: %w", kernelFlag, err)}
 	}
 	return err
 }
@@ -240,8 +241,8 @@ func (f *samplingFlags) bound() error {
 
 // tooMuch says which flag asks for too much, and what is permitted.
 func tooMuch(format string, args ...any) error {
-	return exitError{exitPermission, withHint(fmt.Errorf(format+", for another user's process", args...),
-		"You sample it by capabilities that only ccmapd has: only root may slow it down more.")}
+	return &advice.Error{Code: advice.CodeNotPermitted, Err: fmt.Errorf(format+", for another user's process", args...),
+		Hint: "You sample it by capabilities that only ccmapd has: only root may slow it down more."}
 }
 
 // holdServed bounds the cost of sampling a process where that takes borrowed capabilities.

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"errors"
 	"io"
 	"math"
 
@@ -9,6 +8,7 @@ import (
 
 	"github.com/ccmapd/ccmapd/cmd/internal/usage"
 	"github.com/ccmapd/ccmapd/daemon/client"
+	"github.com/ccmapd/ccmapd/internal/advice"
 	"github.com/ccmapd/ccmapd/internal/figure"
 	"github.com/ccmapd/ccmapd/internal/kallsyms"
 	"github.com/ccmapd/ccmapd/internal/privilege"
@@ -121,7 +121,7 @@ func execute(root *cobra.Command, args []string) int {
 	if err == nil {
 		return exitOK
 	}
-	if cmd == root && !errors.As(err, new(usage.Error)) {
+	if cmd == root && advice.CodeOf(err) != advice.CodeCommandLine {
 		err = usage.UnknownCommand(root, args, err) // the root itself does nothing
 	}
 	reportError(root.ErrOrStderr(), cmd, err)

@@ -22,59 +22,40 @@ import (
 	"github.com/ccmapd/ccmapd/view"
 )
 
-// statuses has the status for each code of an error.
-var statuses = map[view.Code]int{
-	view.CodeNotPermitted:    http.StatusForbidden,
-	view.CodeNoTarget:        http.StatusNotFound,
-	view.CodeNoMethod:        http.StatusNotFound,
-	view.CodeAmbiguousMethod: http.StatusConflict,
-	view.CodeUsage:           http.StatusBadRequest,
-	view.CodeTooLarge:        http.StatusRequestEntityTooLarge,
-	view.CodeBusy:            http.StatusServiceUnavailable,
-	view.CodeFailed:          http.StatusInternalServerError,
-}
-
 // problemOf returns an error as the client is told of it.
 func problemOf(err error) client.Problem {
 	known := coded(err)
 	return client.Problem{
-		Title: strings.ReplaceAll(string(known.Code), "-", " "), Status: statuses[known.Code],
+		Title: strings.ReplaceAll(string(known.Code), "-", " "), Status: known.Code.Status(),
 		Detail: known.Error(), Hint: known.Hint, Code: known.Code, Candidates: known.Candidates,
 	}
 }
 
+// reasons has what clients are told of errors of the daemon and in sampling.
+var reasons = []advice.Reason{
+	{Err: daemon.ErrNoTarget, Code: view.CodeNoTarget},
+	{Err: sampler.ErrNoProcess, Code: view.CodeNoTarget},
+	{Err: sampler.ErrNotManaged, Code: view.CodeNoTarget},
+	{Err: daemon.ErrNoProfile, Code: view.CodeNoTarget, Hint: "It has no samples yet: 'ccmapd targets' says why."},
+	{Err: daemon.ErrWaits, Code: view.CodeBusy, Hint: "Resume the target, raise its max, or sample the process on your own: 'ccmapd attach PID'."},
+	{Err: daemon.ErrFull, Code: view.CodeBusy, Hint: "Raise budget.targets, or detach a target: DELETE /v1/targets/NAME."},
+	{Err: daemon.ErrEnds, Code: view.CodeBusy},
+	{Err: ccmap.ErrNotEarlier, Code: view.CodeBusy, Hint: "Its processes have changed meanwhile: ask again."},
+	{Err: sampler.ErrPermission, Code: view.CodeNotPermitted},
+	{Err: daemon.ErrConfigured, Code: view.CodeUsage},
+	{Err: daemon.ErrNoStore, Code: view.CodeUsage},
+}
+
 // coded returns an error with its code.
 func coded(err error) *view.Error {
-	code := view.Code("")
-	hint := ""
-	switch {
-	case errors.As(err, new(*view.Error)):
-	case errors.Is(err, daemon.ErrNoTarget), errors.Is(err, sampler.ErrNoProcess), errors.Is(err, sampler.ErrNotManaged):
-		code = view.CodeNoTarget
-	case errors.Is(err, daemon.ErrNoProfile):
-		code, hint = view.CodeNoTarget, "It has no samples yet: 'ccmapd targets' says why."
-	case errors.Is(err, daemon.ErrWaits):
-		code, hint = view.CodeBusy, "Resume the target, raise its max, or sample the process on your own: 'ccmapd attach PID'."
-	case errors.Is(err, daemon.ErrFull):
-		code, hint = view.CodeBusy, "Raise budget.targets, or detach a target: DELETE /v1/targets/NAME."
-	case errors.Is(err, daemon.ErrEnds):
-		code = view.CodeBusy
-	case errors.Is(err, ccmap.ErrNotEarlier):
-		code, hint = view.CodeBusy, "Its processes have changed meanwhile: ask again."
-	case errors.Is(err, sampler.ErrPermission):
-		code = view.CodeNotPermitted
-	case errors.Is(err, daemon.ErrConfigured), errors.Is(err, daemon.ErrNoStore):
-		code = view.CodeUsage
-	case errors.As(err, new(*http.MaxBytesError)):
-		code = view.CodeTooLarge
+	if known := advice.Explain(err, reasons); known != nil {
+		return known
 	}
-	if code == "" {
-		return view.ErrorOf(err)
+	if errors.As(err, new(*http.MaxBytesError)) {
+		hint, _ := advice.Of(err)
+		return &view.Error{Code: view.CodeTooLarge, Hint: hint, Err: err}
 	}
-	if advised, ok := advice.Of(err); ok && hint == "" {
-		hint = advised
-	}
-	return &view.Error{Code: code, Hint: hint, Err: err}
+	return view.ErrorOf(err)
 }
 
 // fail answers with an error, and logs and counts a refusal. After the beginning of an

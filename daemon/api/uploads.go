@@ -13,6 +13,7 @@ import (
 
 	"github.com/ccmapd/ccmapd/ccmap"
 	"github.com/ccmapd/ccmapd/export"
+	"github.com/ccmapd/ccmapd/internal/advice"
 	"github.com/ccmapd/ccmapd/view"
 )
 
@@ -331,7 +332,7 @@ func errTooLong(most int64) error {
 // explainUpload tells a profile that is too large from one that is wrong.
 func explainUpload(err error) error {
 	switch {
-	case err == nil, errors.As(err, new(*view.Error)):
+	case err == nil, advice.CodeOf(err) != "":
 		return err
 	case errors.Is(err, export.ErrTooLarge), errors.Is(err, export.ErrMemory):
 		return &view.Error{Code: view.CodeTooLarge, Err: err}

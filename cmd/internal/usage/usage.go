@@ -17,16 +17,11 @@ import (
 	"github.com/ccmapd/ccmapd/internal/terminal"
 )
 
-// Error is an error in the command line.
-type Error struct{ error }
-
-func (e Error) Unwrap() error { return e.error }
-
 // Of returns an error as one in the command line.
-func Of(err error) error { return Error{err} }
+func Of(err error) error { return &advice.Error{Code: advice.CodeCommandLine, Err: err} }
 
 // Errorf returns an error in the command line.
-func Errorf(format string, args ...any) error { return Error{fmt.Errorf(format, args...)} }
+func Errorf(format string, args ...any) error { return Of(fmt.Errorf(format, args...)) }
 
 // ExplainFlag puts an error of the flag parser into words for users: the parser's own
 // name Go's functions and types.

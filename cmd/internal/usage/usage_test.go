@@ -67,7 +67,7 @@ func TestExplainFlag(t *testing.T) {
 		if err == nil || text(err) != test.want {
 			t.Errorf("%s\ngot  %v\nwant %s", test.arg, err, test.want)
 		}
-		if !errors.As(err, new(Error)) {
+		if advice.CodeOf(err) != advice.CodeCommandLine {
 			t.Errorf("%s: %v is not an error of the command line", test.arg, err)
 		}
 	}
@@ -116,7 +116,7 @@ func TestUnknownCommand(t *testing.T) {
 		{[]string{"-v", "toast"}, `there is no command "toast"`},
 		{[]string{"-v"}, "cobra's words"},
 	} {
-		if err := UnknownCommand(root, test.args, cause); text(err) != test.want || !errors.As(err, new(Error)) {
+		if err := UnknownCommand(root, test.args, cause); text(err) != test.want || advice.CodeOf(err) != advice.CodeCommandLine {
 			t.Errorf("%q: %v, want %s", test.args, err, test.want)
 		}
 	}
@@ -148,7 +148,7 @@ func TestErrorf(t *testing.T) {
 	t.Parallel()
 	cause := errors.New("cold")
 	for _, err := range []error{Errorf("brew: %w", cause), Of(cause)} {
-		if !errors.Is(err, cause) || !errors.As(err, new(Error)) {
+		if !errors.Is(err, cause) || advice.CodeOf(err) != advice.CodeCommandLine {
 			t.Errorf("%v has lost its cause or its type", err)
 		}
 	}

@@ -30,11 +30,6 @@ const StdPath = "-"
 // Stdout is the name of standard output in lists of outputs.
 const Stdout = "standard output"
 
-// DeniedError is the lack of a right to write.
-type DeniedError struct{ error }
-
-func (e DeniedError) Unwrap() error { return e.error }
-
 // Output is where a command writes a profile to: a file, whose name gives the
 // format, standard output, or a stream without such a name, for example /dev/fd/3.
 type Output struct {
@@ -116,14 +111,13 @@ func (o Output) Write(s *ccmap.Snapshot) error {
 	return Explain(export.WriteFile(o.Path, s))
 }
 
-// Explain adds advice to an error in writing a profile. It returns a [DeniedError] where
-// a right is missing.
+// Explain adds advice to an error in writing a profile, and its code where a right is missing.
 func Explain(err error) error {
 	switch {
 	case errors.Is(err, export.ErrForeignPipe):
-		return DeniedError{advice.Add(err, "Choose another name or, if you trust its reader, write '-o - > FILE'.")}
+		return denied(err, "Choose another name or, if you trust its reader, write '-o - > FILE'.")
 	case errors.Is(err, fs.ErrPermission), errors.Is(err, syscall.EROFS):
-		return DeniedError{advice.Add(err, "Choose a directory that you may write to.")}
+		return denied(err, "Choose a directory that you may write to.")
 	case errors.Is(err, fs.ErrNotExist):
 		return advice.Add(err, "Make the directory first.")
 	case errors.Is(err, fs.ErrExist):
@@ -132,6 +126,10 @@ func Explain(err error) error {
 		return advice.Add(err, "The device is full: make room, or choose another.")
 	}
 	return err
+}
+
+func denied(err error, hint string) error {
+	return &advice.Error{Code: advice.CodeNotPermitted, Hint: hint, Err: err}
 }
 
 // PIDMark in the name of an output becomes the pid of the sampled process.

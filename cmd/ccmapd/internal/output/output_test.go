@@ -14,7 +14,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/ccmapd/ccmapd/ccmap"
-	"github.com/ccmapd/ccmapd/cmd/internal/usage"
 	"github.com/ccmapd/ccmapd/export"
 	"github.com/ccmapd/ccmapd/internal/advice"
 	"github.com/ccmapd/ccmapd/internal/terminal"
@@ -49,7 +48,7 @@ func stream(t *testing.T) string {
 // checkRefused holds that an error is one of the command line, with these words.
 func checkRefused(t *testing.T, err error, want string) {
 	t.Helper()
-	if !errors.As(err, new(usage.Error)) || !strings.Contains(err.Error(), want) {
+	if advice.CodeOf(err) != advice.CodeCommandLine || !strings.Contains(err.Error(), want) {
 		t.Errorf("got %v, want an error of the command line: %s", err, want)
 	}
 }
@@ -166,7 +165,7 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// TestExplain: the advice fits the cause, and a missing right is a DeniedError.
+// TestExplain: the advice fits the cause, and a missing right has its code.
 func TestExplain(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
@@ -185,8 +184,8 @@ func TestExplain(t *testing.T) {
 	} {
 		err := Explain(fmt.Errorf("write: %w", test.cause))
 		tip, _ := advice.Of(err)
-		if !errors.Is(err, test.cause) || errors.As(err, new(DeniedError)) != test.denied || !strings.HasPrefix(tip, test.advice) || tip == "" != (test.advice == "") {
-			t.Errorf("%v: denied %v, advice %q", err, errors.As(err, new(DeniedError)), tip)
+		if !errors.Is(err, test.cause) || (advice.CodeOf(err) == advice.CodeNotPermitted) != test.denied || !strings.HasPrefix(tip, test.advice) || tip == "" != (test.advice == "") {
+			t.Errorf("%v: code %q, advice %q", err, advice.CodeOf(err), tip)
 		}
 	}
 	if err := Explain(nil); err != nil {
