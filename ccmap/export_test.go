@@ -24,7 +24,7 @@ func (ls *lastStacks) forget(thread uint64) {
 func (m *Map) TableEntries() int { return m.table.used }
 
 // ForgetStacks drops the known stacks, so that the next stack is walked.
-func (m *Map) ForgetStacks() { m.stacks.forget() }
+func (m *Map) ForgetStacks() { m.stacks.forgetAll() }
 
 // CountDue counts the samples that are due, so that none is counted later than it came.
 func (m *Map) CountDue() { m.countDue() }

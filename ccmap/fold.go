@@ -113,7 +113,7 @@ func (m *Map) follow(t *lastStack, s *Sample, id stackID, n NodeID) (fresh int) 
 		nodes := m.nodes.len
 		valid := m.walk(t, kept, base, s, frames)
 		if id != (stackID{}) && valid && m.nodes.len == nodes {
-			m.stacks.add(id, t.node, m.roomForStacks)
+			m.stacks.remember(id, t.node, m.roomForStacks)
 		}
 	}
 	return m.fresh(s, len(frames), same, len(t.frames), aligned && !t.cut)

@@ -76,9 +76,9 @@ func (k *knownStacks) search(id stackID) int {
 	}
 }
 
-// add remembers a stack that is not known, if there is room. room says how many bytes
+// remember keeps a stack that is not known, if there is room. room says how many bytes
 // the slots may take. They are emptied once as many stacks found no room as there are slots.
-func (k *knownStacks) add(id stackID, n NodeID, room func() int64) {
+func (k *knownStacks) remember(id stackID, n NodeID, room func() int64) {
 	if (k.used+1)*maxLoadDen > len(k.slots)*maxLoadNum && !k.grow(room) {
 		if k.refused++; len(k.slots) == 0 || k.refused < len(k.slots) {
 			return
@@ -107,8 +107,8 @@ func (k *knownStacks) grow(room func() int64) bool {
 	return true
 }
 
-// forget drops all stacks and their memory. The keys stay.
-func (k *knownStacks) forget() { k.slots, k.used, k.refused = nil, 0, 0 }
+// forgetAll drops all stacks and their memory. The keys stay.
+func (k *knownStacks) forgetAll() { k.slots, k.used, k.refused = nil, 0, 0 }
 
 // bytes returns the memory held.
 func (k *knownStacks) bytes() int64 { return slotBytes(len(k.slots)) + k.keyBytes() }

@@ -224,7 +224,7 @@ func (s *Snapshot) project(sets []bool, match func([]Label) bool) *Snapshot {
 	m.SetWindow(s.recent.window)
 	p := projection{m: m, from: s, sets: sets, match: match, moved: make([]NodeID, s.Len()), left: make([]bool, s.Len())}
 	for n := NodeID(1); uint32(n) < s.nodes.len; n++ {
-		p.add(n)
+		p.addNode(n)
 	}
 	if match == nil {
 		p.addEvicted()
@@ -247,8 +247,8 @@ type projection struct {
 	left  []bool   // by node: its labels do not match
 }
 
-// add adds a node, whose parent came before it.
-func (p *projection) add(n NodeID) {
+// addNode adds a node, whose parent came before it.
+func (p *projection) addNode(n NodeID) {
 	what := p.from.at(n)
 	isSet := p.from.isLabelsNode(p.sets, n)
 	switch p.left[n] = p.left[what.parent]; {

@@ -142,15 +142,15 @@ func (ls *lastStacks) renewed(thread uint64) (t *lastStack, known bool) {
 	if known {
 		t.unlink()
 	} else {
-		t = ls.take()
+		t = ls.takeUnowned()
 		ls.byThread[thread] = t
 	}
 	t.link(ls.ends.older, &ls.ends)
 	return t, known
 }
 
-// take returns a last stack of no thread: a spare one, the oldest, or a new one.
-func (ls *lastStacks) take() *lastStack {
+// takeUnowned returns a last stack of no thread: a spare one, the oldest, or a new one.
+func (ls *lastStacks) takeUnowned() *lastStack {
 	if len(ls.spare) == 0 && ls.full() {
 		ls.forgetOldest()
 	}

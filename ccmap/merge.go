@@ -62,7 +62,7 @@ func (m *Map) addNodes(from *Snapshot, methods methodIDs) {
 	g := graft{m: m, from: from, methods: methods, moved: make([]NodeID, from.Len())}
 	pruned := NodeID(0)
 	for n := NodeID(1); uint32(n) < from.nodes.len; n++ {
-		g.add(n)
+		g.addNode(n)
 		// A prune costs as much as the map has nodes, so it must not happen more often:
 		// a deep stack may need more than any budget.
 		if m.Bytes() > m.outgrown && int(n-pruned) > m.Len()/8 {
@@ -82,8 +82,8 @@ type graft struct {
 	path    []NodeID // scratch
 }
 
-// add adds the counts of a node.
-func (g *graft) add(n NodeID) {
+// addNode adds the counts of a node.
+func (g *graft) addNode(n NodeID) {
 	to := g.place(n)
 	g.m.Add(to, g.from.columns.at(n))
 	if g.from.recent.on() {

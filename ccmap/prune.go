@@ -39,7 +39,7 @@ func (m *Map) Prune(toBytes int64) {
 //
 // Known stacks go first. They can be walked again, and may be all that is too much.
 func (m *Map) keepBudget() {
-	if m.stacks.forget(); m.Bytes() <= m.outgrown {
+	if m.stacks.forgetAll(); m.Bytes() <= m.outgrown {
 		m.measured = m.size()
 		return
 	}
@@ -140,7 +140,7 @@ const (
 // other ids.
 func newPruning(m *Map) *pruning {
 	m.countDue()
-	m.stacks.forget()
+	m.stacks.forgetAll()
 	p := &pruning{m: m}
 	p.old.nodes, p.old.columns, p.old.recent = m.nodes, m.columns, m.recent
 	p.build(&m.nodes, &m.columns)

@@ -69,7 +69,7 @@ func (b *builder) describe(d metaDoc) error {
 	if err := d.restore(b.m); err != nil {
 		return err
 	}
-	return b.memory.take(metaMemory(b.m.Meta()))
+	return b.memory.reserve(metaMemory(b.m.Meta()))
 }
 
 // afford returns an error if the map and the lists of its decoder take too much memory.
@@ -84,7 +84,7 @@ func (b *builder) afford() error {
 // note takes the memory of a key. The document is checked for duplicate keys.
 func (b *builder) note(key uintptr) error {
 	const room = 3 // times as much takes a map while it grows
-	return b.memory.take(room * int64(key+1))
+	return b.memory.reserve(room * int64(key+1))
 }
 
 // left returns how many bytes of memory there may be more.

@@ -132,7 +132,7 @@ func unwrapZstd(r io.Reader, head []byte, m *memory) (io.ReadCloser, error) {
 	if first.Decode(head) == nil {
 		window = min(max(window, first.WindowSize), maxWindow)
 	}
-	if err := m.take(int64(window)); err != nil {
+	if err := m.reserve(int64(window)); err != nil {
 		return nil, fmt.Errorf("decompress zstd: %w", err)
 	}
 	z, err := zstd.NewReader(r, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxWindow(window))

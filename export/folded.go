@@ -201,7 +201,7 @@ type foldedReader struct {
 // line reads one line. Blank ones are skipped.
 func (f *foldedReader) line(line string) error {
 	if longer := len(line) - f.longest; longer > 0 {
-		if err := f.b.memory.take(int64(longer) * copyShare); err != nil {
+		if err := f.b.memory.reserve(int64(longer) * copyShare); err != nil {
 			return err
 		}
 		f.longest = len(line)
@@ -223,7 +223,7 @@ func (f *foldedReader) line(line string) error {
 		return fmt.Errorf("%w: %d frames deep, more than %d", ErrTooDeep, depth, f.b.limits.MaxDepth)
 	}
 	f.stacks++
-	return f.add(frames, count)
+	return f.addLine(frames, count)
 }
 
 // clip shortens a text that an error quotes.
@@ -235,7 +235,7 @@ func clip(s string) string {
 	return s
 }
 
-func (f *foldedReader) add(frames string, count int64) error {
+func (f *foldedReader) addLine(frames string, count int64) error {
 	ours, err := f.ownStack(frames)
 	if err != nil {
 		return err

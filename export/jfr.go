@@ -30,7 +30,7 @@ func readJFR(r *bufio.Reader, b *builder) error {
 			return noSampleType(asked, measureNames())
 		}
 	}
-	chunks := jfr.NewReader(r, f.take)
+	chunks := jfr.NewReader(r, f.reserve)
 	for {
 		c, err := chunks.Next()
 		switch {
@@ -101,12 +101,12 @@ type jfrStack struct {
 	self  ccmap.Counters
 }
 
-// take takes memory for chunks, or gives it back.
-func (f *jfrReader) take(bytes int64) error {
+// reserve takes memory for chunks, or gives it back.
+func (f *jfrReader) reserve(bytes int64) error {
 	if bytes > f.b.left() {
 		return f.b.memory.exceeded()
 	}
-	return f.b.memory.take(bytes)
+	return f.b.memory.reserve(bytes)
 }
 
 // chunk adds the samples of a chunk.
@@ -126,7 +126,7 @@ func (f *jfrReader) chunk(c *jfr.Chunk) error {
 		}
 	}
 	for i := range f.stacks {
-		if err := f.add(&f.stacks[i]); err != nil {
+		if err := f.addStack(&f.stacks[i]); err != nil {
 			return err
 		}
 	}
@@ -149,7 +149,7 @@ func (f *jfrReader) sum(s jfr.Sample) error {
 	}
 	at, known := f.sums[key]
 	if !known {
-		if err := f.take(int64(2*unsafe.Sizeof(jfrStack{}) + 4*unsafe.Sizeof(key))); err != nil {
+		if err := f.reserve(int64(2*unsafe.Sizeof(jfrStack{}) + 4*unsafe.Sizeof(key))); err != nil {
 			return err
 		}
 		at = len(f.stacks)
@@ -165,8 +165,8 @@ func (f *jfrReader) sum(s jfr.Sample) error {
 	return nil
 }
 
-// add adds a stack with its samples to the map.
-func (f *jfrReader) add(s *jfrStack) error {
+// addStack adds a stack with its samples to the map.
+func (f *jfrReader) addStack(s *jfrStack) error {
 	var truncated bool
 	f.frames, truncated = jfr.Stack(f.frames[:0], s.trace)
 	if len(f.frames) > f.b.limits.MaxDepth {
@@ -209,7 +209,7 @@ func (f *jfrReader) frame(from *jfr.Frame) (ccmap.Frame, error) {
 
 // method adds a method of the chunk to the map.
 func (f *jfrReader) method(m jfr.Method) (jfrMethod, error) {
-	if err := f.take(int64(2*unsafe.Sizeof(jfrMethod{}) + 2*unsafe.Sizeof(int64(0)))); err != nil {
+	if err := f.reserve(int64(2*unsafe.Sizeof(jfrMethod{}) + 2*unsafe.Sizeof(int64(0)))); err != nil {
 		return jfrMethod{}, err
 	}
 	id, err := f.b.intern(javaMethod(m))
@@ -297,7 +297,7 @@ func (f *jfrReader) finish() error {
 		meta.Interval = []ccmap.IntervalChange{{Interval: interval, Reason: "period of the recording"}}
 	}
 	meta.Comments = f.comments()
-	return f.b.memory.take(metaMemory(meta))
+	return f.b.memory.reserve(metaMemory(meta))
 }
 
 // checkFound returns an error if the recording has samples of other measures only.

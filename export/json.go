@@ -193,7 +193,7 @@ func takeNumber[D any](r *numberReader[D], name, value []byte) error {
 	if string(value) == "null" {
 		return nil
 	}
-	return r.take(string(name), string(value))
+	return r.setNumber(string(name), string(value))
 }
 
 func (pointCodec) takeJSON(j *jsonReader, d *pointDoc) error {

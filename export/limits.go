@@ -178,8 +178,8 @@ type memory struct {
 	ledger      *ledger // nil: there is none
 }
 
-// take counts bytes, and fails where there would be too many.
-func (m *memory) take(bytes int64) error {
+// reserve counts bytes, and fails where there would be too many.
+func (m *memory) reserve(bytes int64) error {
 	if bytes > m.limit-m.held {
 		return m.exceeded()
 	}
@@ -195,8 +195,8 @@ func (m *memory) mapped(bytes int64) error {
 	return m.ledger.cover(m.held)
 }
 
-// give gives bytes back.
-func (m *memory) give(bytes int64) { m.held -= bytes }
+// release gives bytes back.
+func (m *memory) release(bytes int64) { m.held -= bytes }
 
 func (m *memory) exceeded() error {
 	return fmt.Errorf("%w: more than %s", ErrMemory, mebibytes(m.limit))
@@ -219,11 +219,11 @@ func room[T any](m *memory, list []T, n int) ([]T, error) {
 	}
 	grown = max(grown, len(list)+n)
 	// While it grows the list is there twice, and its room of before may be still.
-	if err := m.take(int64(grown+held) * size); err != nil {
+	if err := m.reserve(int64(grown+held) * size); err != nil {
 		return list, err
 	}
 	list = append(make([]T, 0, grown), list...)
-	m.give(2 * int64(held) * size)
+	m.release(2 * int64(held) * size)
 	return list, nil
 }
 

@@ -51,7 +51,7 @@ const (
 func (p *pprofFile) newAdder(b *builder, w Weight) (*pprofAdder, error) {
 	p.bind(b.m.Names())
 	locations := len(p.locations.entries)
-	if err := b.memory.take(int64(locations) * int64(unsafe.Sizeof(spot{})+unsafe.Sizeof(sampledThere))); err != nil {
+	if err := b.memory.reserve(int64(locations) * int64(unsafe.Sizeof(spot{})+unsafe.Sizeof(sampledThere))); err != nil {
 		return nil, err
 	}
 	a := &pprofAdder{
@@ -76,7 +76,7 @@ func (p *pprofFile) addTo(b *builder, w Weight) (err error) {
 	added := p.stacks.added.locations
 	for i := range p.stacks.samples {
 		s := &p.stacks.samples[i]
-		if err := a.add(s, added[:s.added]); err != nil {
+		if err := a.addSample(s, added[:s.added]); err != nil {
 			return fmt.Errorf("sample %d: %w", p.stacks.unloaded+i, err)
 		}
 		added = added[s.added:]
@@ -126,8 +126,8 @@ func (p *pprofFile) lookUpMethods(names *ccmap.Names) {
 	}
 }
 
-// add adds a sample that has locations of its own.
-func (a *pprofAdder) add(s *pprofSample, locations []uint32) error {
+// addSample adds a sample that has locations of its own.
+func (a *pprofAdder) addSample(s *pprofSample, locations []uint32) error {
 	a.path = a.path[:s.kept]
 	a.walked = min(a.walked, len(a.path))
 	if err := a.extend(s, locations); err != nil {
@@ -141,14 +141,14 @@ func (a *pprofAdder) add(s *pprofSample, locations []uint32) error {
 		return a.count(s, a.b.m.Child(a.above.node, a.above.at, id))
 	}
 	top := &a.path[len(a.path)-1]
-	a.tell(top.location, sampledThere)
+	a.tellAddress(top.location, sampledThere)
 	if a.links == nil {
 		return a.count(s, a.walk())
 	}
 	n := a.b.known.find(top.id)
 	if n == root {
 		n = a.walk()
-		a.b.known.add(top.id, n, a.b.m)
+		a.b.known.remember(top.id, n, a.b.m)
 	}
 	return a.count(s, n)
 }
@@ -164,7 +164,7 @@ func (a *pprofAdder) extend(s *pprofSample, locations []uint32) (err error) {
 	for _, l := range locations {
 		if n := len(a.path); n > 0 {
 			last = &a.path[n-1]
-			a.tell(last.location, calledThere)
+			a.tellAddress(last.location, calledThere)
 		}
 		if a.spots[l].hi == 0 {
 			if err := a.lookUp(l); err != nil {
@@ -205,9 +205,9 @@ func (a *pprofAdder) framesAt(location uint32) []ccmap.Frame {
 	return a.frames[a.spots[location].lo:a.spots[location].hi]
 }
 
-// tell tells the names the address of a location, once for a call and once for an
+// tellAddress tells the names the address of a location, once for a call and once for an
 // instruction that was sampled.
-func (a *pprofAdder) tell(location uint32, what instruction) {
+func (a *pprofAdder) tellAddress(location uint32, what instruction) {
 	if a.told[location]&what != 0 {
 		return
 	}

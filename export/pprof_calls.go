@@ -76,7 +76,7 @@ func (p *pprofBuilder) putHits() {
 	alone := newLoneHits(p.c)
 	for point, h := range p.c.hits() {
 		if point.Callers == nil {
-			p.putHit(point, h, alone.take(point, h), h.count)
+			p.putHit(point, h, alone.takeLone(point, h), h.count)
 		} else {
 			p.putHit(point, h, h.count, 0)
 		}
@@ -164,10 +164,10 @@ func subtract[K comparable](left map[K]int64, key K, p *ccmap.Point, count int64
 	}
 }
 
-// take returns how much of a hit in any context is in no other. Points age each at
+// takeLone returns how much of a hit in any context is in no other. Points age each at
 // their own time, so that a context may know of more calls to a method than the
 // point of any context: then others are no more than what is left of the site.
-func (l loneHits) take(p *ccmap.Point, h hit) int64 {
+func (l loneHits) takeLone(p *ccmap.Point, h hit) int64 {
 	site := siteOf(p)
 	n := min(l.of[siteHit{site, h.kind, h.target}], l.all[site])
 	l.all[site] -= n
@@ -181,8 +181,8 @@ type sampleLabels struct {
 	any      bool
 }
 
-// take takes in one label, and reports whether it is ours.
-func (l *sampleLabels) take(key, text string) bool {
+// takeLabel takes in one label, and reports whether it is ours.
+func (l *sampleLabels) takeLabel(key, text string) bool {
 	switch key {
 	case receiverLabel:
 		l.receiver = text

@@ -65,8 +65,8 @@ func (k *knownStacks) bytes() int64 { return slotBytes(len(k.slots)) }
 
 func slotBytes(slots int) int64 { return int64(slots) * int64(unsafe.Sizeof(knownStack{})) }
 
-// add remembers where a new stack ends in the sum, if there is room.
-func (k *knownStacks) add(id stackID, n ccmap.NodeID, sum *ccmap.Map) {
+// remember keeps where a new stack ends in the sum, if there is room.
+func (k *knownStacks) remember(id stackID, n ccmap.NodeID, sum *ccmap.Map) {
 	if 4*(k.used+1) > 3*len(k.slots) && !k.grow(sum.Bytes()/knownShare) {
 		return
 	}

@@ -89,11 +89,11 @@ type programLabels struct {
 	last    uint32            // set of the last sample
 }
 
-// begin begins another sample.
-func (l *programLabels) begin() { l.found, l.record, l.other = l.found[:0], l.record[:0], false }
+// beginSample begins another sample.
+func (l *programLabels) beginSample() { l.found, l.record, l.other = l.found[:0], l.record[:0], false }
 
-// take takes in a label that is not ours. A label without text is a number.
-func (l *programLabels) take(key, text string, record []byte) (err error) {
+// takeLabel takes in a label that is not ours. A label without text is a number.
+func (l *programLabels) takeLabel(key, text string, record []byte) (err error) {
 	switch {
 	case text == "":
 		return nil
@@ -125,7 +125,7 @@ func (l *programLabels) set() (uint32, error) {
 	for _, label := range l.found {
 		size += copies * (len(label.Key) + len(label.Value))
 	}
-	if err := l.memory.take(int64(size)); err != nil {
+	if err := l.memory.reserve(int64(size)); err != nil {
 		return 0, err
 	}
 	m := l.method()

@@ -157,7 +157,7 @@ func (p *pprofFile) commentTexts() ([]string, error) {
 	comments := make([]string, 0, min(len(p.comments), 1<<10))
 	for _, number := range p.comments {
 		comment := p.strings.at(number)
-		if err := p.memory.take(2 * decodedShare * int64(len(comment)+1)); err != nil {
+		if err := p.memory.reserve(2 * decodedShare * int64(len(comment)+1)); err != nil {
 			return nil, err
 		}
 		comments = append(comments, comment)

@@ -134,7 +134,7 @@ func (r *sampleReader) labelled(locations message) (isHit bool, err error) {
 func (r *sampleReader) fields(m message) (locations message, err error) {
 	const location, value, label = 1, 2, 3
 	r.row, r.labels = r.row[:0], sampleLabels{}
-	r.program.begin()
+	r.program.beginSample()
 	r.lists[r.turn] = r.lists[r.turn][:0]
 	var f field
 	for len(m) > 0 && err == nil {
@@ -193,10 +193,10 @@ func (r *sampleReader) label(f *field) error {
 	if v[text] == 0 {
 		r.tables.strings.at(v[unit])
 	}
-	if r.ours && r.labels.take(name, value) {
+	if r.ours && r.labels.takeLabel(name, value) {
 		return r.tables.strings.missing
 	}
-	return cmp.Or(r.tables.strings.missing, r.program.take(name, value, f.data))
+	return cmp.Or(r.tables.strings.missing, r.program.takeLabel(name, value, f.data))
 }
 
 // stack finds out which locations a sample keeps of the last one, and takes in

@@ -41,8 +41,8 @@ func (s *pprofStack) enter(e *entry) {
 // top returns the innermost frame.
 func (s *pprofStack) top() *level { return &s.levels[len(s.levels)-1] }
 
-// settle finds the locations of the stack: of the frame on top, and of its callers.
-func (p *pprofBuilder) settle() (top uint64, callers *frontList) {
+// locateStack finds the locations of the stack: of the frame on top, and of its callers.
+func (p *pprofBuilder) locateStack() (top uint64, callers *frontList) {
 	outermost := p.outermost()
 	p.callers.cut(p.kept())
 	for ; p.settled < len(p.levels); p.settled++ {

@@ -193,7 +193,7 @@ func (p *pprofTables) decode() error {
 // joinStrings joins the strings of the table.
 func (p *pprofTables) joinStrings() error {
 	r := p.records[stringField]
-	if err := p.memory.take(int64(r.bytes)); err != nil {
+	if err := p.memory.reserve(int64(r.bytes)); err != nil {
 		return err
 	}
 	if err := p.strings.makeRoom(&p.memory, r.count, r.bytes); err != nil {
@@ -348,7 +348,7 @@ func (t *table[T]) add(m *memory, id uint64, entry T) error {
 		t.inOrder++
 	} else {
 		const other = 3 * (8 + 4) // bytes in the map, while that grows
-		if err := m.take(other); err != nil {
+		if err := m.reserve(other); err != nil {
 			return err
 		}
 		if t.others == nil {

@@ -144,7 +144,7 @@ func isPath(module string) bool {
 func (p *pprofBuilder) putSample(e *entry) {
 	clear(p.values)
 	p.putCounters(e)
-	top, callers := p.settle()
+	top, callers := p.locateStack()
 	p.encoder.putSample(top, callers, p.values, withReceiver(p.stackLabels(), &p.c.methods[p.top().method]))
 }
 

@@ -160,8 +160,8 @@ func (c columns[D]) reader(d *D) numberReader[D] {
 	return numberReader[D]{columns: c, record: d}
 }
 
-// take sets a number. It skips numbers that have no column.
-func (r *numberReader[D]) take(name, text string) error {
+// setNumber sets a number. It skips numbers that have no column.
+func (r *numberReader[D]) setNumber(name, text string) error {
 	for n := range r.columns {
 		i := (r.next + n) % len(r.columns)
 		c := &r.columns[i]

@@ -274,7 +274,7 @@ func (fields[D]) takeXML(x xmlReader, start xml.StartElement, d *D) error {
 func (c columns[D]) takeXML(x xmlReader, start xml.StartElement, d *D) error {
 	r := c.reader(d)
 	for _, a := range start.Attr {
-		if err := r.take(a.Name.Local, a.Value); err != nil {
+		if err := r.setNumber(a.Name.Local, a.Value); err != nil {
 			return err
 		}
 	}
@@ -293,7 +293,7 @@ func (pointCodec) takeXML(x xmlReader, start xml.StartElement, d *pointDoc) erro
 		case "kind":
 			d.Kind = a.Value
 		default:
-			if err := r.take(a.Name.Local, a.Value); err != nil {
+			if err := r.setNumber(a.Name.Local, a.Value); err != nil {
 				return err
 			}
 		}

@@ -108,7 +108,7 @@ func newLine(b *testing.B, names *ccmap.Names) *line {
 	if err != nil {
 		b.Fatal(err)
 	}
-	m.begin()
+	m.beginSession()
 	go m.convergence.work()
 	return &line{m, m.info.Sink.Queue.Ring()}
 }

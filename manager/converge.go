@@ -131,8 +131,8 @@ func (c *convergence) ask(q question) {
 	c.questions <- q
 }
 
-// take takes in an answer.
-func (c *convergence) take(a answer) {
+// takeAnswer takes in an answer.
+func (c *convergence) takeAnswer(a answer) {
 	c.busy = false
 	c.earliest = time.Now().Add(judgeShare * a.took)
 	if !a.blind.Misleads() {
@@ -169,7 +169,7 @@ func (m *Manager) askConvergence(now time.Time) {
 func (m *Manager) learn(a answer) {
 	m.logAnswer(a)
 	m.values.assign(m.driftBegins(a))
-	m.convergence.take(a)
+	m.convergence.takeAnswer(a)
 	m.stale = true
 	s := m.convergence.answer.converged
 	m.config.Map.Meta().Settled = s

@@ -116,12 +116,12 @@ func New(c Config) (*Manager, error) {
 func (m *Manager) Run(ctx context.Context) (Report, error) {
 	ctx, m.stop = context.WithCancelCause(ctx)
 	defer m.stop(nil)
-	began := m.begin()
+	began := m.beginSession()
 	ending, err := m.sample(ctx)
 	if !ending.Exited && ctx.Err() != nil {
 		ending.Reason = "stopped: " + context.Cause(ctx).Error()
 	}
-	m.end(ending)
+	m.endSession(ending)
 	r := Report{
 		Ending:   ending,
 		Snapshot: m.latest.Load(),
@@ -140,8 +140,8 @@ func (m *Manager) Run(ctx context.Context) (Report, error) {
 	return r, errors.Join(err, failed)
 }
 
-// begin opens the session's metadata and returns the CPU time used before.
-func (m *Manager) begin() time.Duration {
+// beginSession opens the session's metadata and returns the CPU time used before.
+func (m *Manager) beginSession() time.Duration {
 	m.start, m.clock = time.Now(), monotonic()
 	m.cpu, m.measured = m.daemonCPU(), m.start
 	meta := m.config.Map.Meta()
@@ -167,9 +167,9 @@ func (m *Manager) sample(ctx context.Context) (ending sampler.Ending, err error)
 	return ending, err
 }
 
-// end takes the last turn, which folds the rest of the source's samples, closes
+// endSession takes the last turn, which folds the rest of the source's samples, closes
 // the metadata, and publishes the final snapshot.
-func (m *Manager) end(e sampler.Ending) {
+func (m *Manager) endSession(e sampler.Ending) {
 	m.takeTurn()
 	m.judgeFinally()
 	m.config.Map.Meta().Ended = e.Reason

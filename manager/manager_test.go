@@ -244,7 +244,7 @@ func TestIntervalOfLater(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	m.begin()
+	m.beginSession()
 	reasons := func() (all []string) {
 		for _, c := range s.config.Map.Meta().Interval {
 			all = append(all, fmt.Sprintf("%v %s", c.Interval, c.Reason))
@@ -332,7 +332,7 @@ func busyManager(tb testing.TB, n, depth int) (m *Manager, push func()) {
 	if m, err = New(s.config); err != nil {
 		tb.Fatal(err)
 	}
-	m.begin()
+	m.beginSession()
 	ring := s.source.info.Sink.Queue.Ring()
 	samples := []*ccmap.Sample{pyramid(s.config.Map.Names(), depth, "a"), pyramid(s.config.Map.Names(), depth, "b")}
 	push = func() {

@@ -51,7 +51,7 @@ func (m *Manager) takePoints(s *ccmap.Snapshot) {
 		}
 		points = own.Snapshot().Points()
 	}
-	m.values.take(points)
+	m.values.addPoints(points)
 	all, limit := sum.Snapshot().Points(), cmp.Or(m.values.phased.limit, defaultPoints)
 	for _, origin := range []ccmap.Origin{ccmap.OriginSampled, ccmap.OriginBurst, ccmap.OriginImported, ccmap.OriginVM} {
 		list := pointsOf(all, origin)

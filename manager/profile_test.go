@@ -106,7 +106,7 @@ func TestUnlikeProfileIsLost(t *testing.T) {
 func TestLossOfProfileIsPublished(t *testing.T) {
 	t.Parallel()
 	m := newSession(nil).mustStart(t)
-	m.begin()
+	m.beginSession()
 	m.takeProfile(profileOf(3, "leaf"))
 	m.publish()
 	other := profileOf(7, "leaf")
@@ -134,7 +134,7 @@ func withCalls(m *ccmap.Map, n int64, caller, callee string) *ccmap.Map {
 func TestPointsOfProfiles(t *testing.T) {
 	t.Parallel()
 	m := newSession(nil).mustStart(t)
-	m.begin()
+	m.beginSession()
 	for n := range int64(3) {
 		p := withCalls(profileOf(int(n), "leaf", "main"), n+1, "main", "leaf")
 		p.Meta().Known, p.Meta().Repeated = 10, uint64(n)
@@ -159,7 +159,7 @@ func TestPointsOfProfilesAreBounded(t *testing.T) {
 	s := newSession(nil)
 	s.config.Values.MaxPoints = 10
 	m := s.mustStart(t)
-	m.begin()
+	m.beginSession()
 	for n := range int64(30) {
 		m.takeProfile(withCalls(profileOf(1, "leaf", "main"), n+1, fmt.Sprint("main", n), "leaf"))
 		m.values.earliest = time.Time{}

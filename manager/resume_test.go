@@ -107,7 +107,7 @@ func TestIntervalChangesAreBounded(t *testing.T) {
 	} {
 		s := newSession(nil)
 		m := s.mustStart(t)
-		m.begin()
+		m.beginSession()
 		for i := range 3 * mostChanges {
 			s.source.stats.Interval = time.Duration(i)
 			keep(m)

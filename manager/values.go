@@ -68,8 +68,8 @@ func (v *values) resume(points []ccmap.Point) {
 	}
 }
 
-// take adds the points of calls that the target has caught itself.
-func (v *values) take(points []ccmap.Point) {
+// addPoints adds the points of calls that the target has caught itself.
+func (v *values) addPoints(points []ccmap.Point) {
 	if v.off() {
 		return
 	}

@@ -157,7 +157,7 @@ func (q *Queue) Ready() <-chan struct{} { return q.ready }
 func (q *Queue) Drain(fold func(*ccmap.Sample)) int {
 	n := 0
 	for _, f := range *q.bitmap.Load() {
-		f.take(func(b *buffer) { n += q.drain(b, fold) })
+		f.drainDirty(func(b *buffer) { n += q.drain(b, fold) })
 	}
 	return n
 }
@@ -221,8 +221,8 @@ func (f *flags) set(bit uint64) bool {
 	return f.dirty.Load()&bit == 0 && f.dirty.Or(bit)&bit == 0
 }
 
-// take clears the word and calls visit with the buffers whose bits were set.
-func (f *flags) take(visit func(*buffer)) {
+// drainDirty clears the word and calls visit with the buffers whose bits were set.
+func (f *flags) drainDirty(visit func(*buffer)) {
 	if f.dirty.Load() == 0 {
 		return
 	}

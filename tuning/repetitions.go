@@ -108,10 +108,10 @@ func (r *repetitions) move(interval time.Duration, c Config, s *lookResult) {
 	s.outcome = moved
 }
 
-// begin shortens the interval once, before there are enough verdicts: by the step that a
+// shortenEarly shortens the interval once, before there are enough verdicts: by the step that a
 // rate of 0 would give. So far no more repetitions than under Low were seen. It reports
 // whether it did.
-func (r *repetitions) begin(interval time.Duration, c Config) bool {
+func (r *repetitions) shortenEarly(interval time.Duration, c Config) bool {
 	if seen := r.window.rate; r.begun || seen.known > 0 && seen.value() >= c.Low {
 		return false
 	}
@@ -124,8 +124,8 @@ func (r *repetitions) begin(interval time.Duration, c Config) bool {
 	return true
 }
 
-// beginReason explains that.
-func (r *repetitions) beginReason(settled float64, c Config) string {
+// shortenEarlyReason says why shortenEarly does.
+func (r *repetitions) shortenEarlyReason(settled float64, c Config) string {
 	known, needed := r.window.progress(c)
 	return fmt.Sprintf("settled to %s < %s, and %d of %d verdicts so far", percent(settled/100), plainPercent(c.Settle/100), known, needed)
 }

@@ -165,7 +165,7 @@ func (t *Tuner) look() (Decision, bool) {
 	if t.slowdown.look(t.interval, t.base(), cores, t.config) {
 		return t.change(t.slowdown.want, t.slowdown.reason(t.config))
 	}
-	if reason := t.repetitions.beginReason(t.slowdown.settled, t.config); t.slowdown.unsettled(t.config) && t.repetitions.begin(t.interval, t.config) {
+	if reason := t.repetitions.shortenEarlyReason(t.slowdown.settled, t.config); t.slowdown.unsettled(t.config) && t.repetitions.shortenEarly(t.interval, t.config) {
 		return t.change(t.repetitions.want, reason)
 	}
 	return Decision{}, false

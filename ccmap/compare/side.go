@@ -35,7 +35,7 @@ func (t *tries) place(s *ccmap.Snapshot, o Options) (side, error) {
 			ErrEmpty, o.Weight, c.Samples, c.Time, c.Activations)
 	}
 	methods := t.methods(s.Names(), o.Absorb)
-	p := side{Snapshot: s, placed: t.add(s, methods, o.Weight)}
+	p := side{Snapshot: s, placed: t.addProfile(s, methods, o.Weight)}
 	p.evicted = t.evicted(s, methods, o.Weight)
 	if len(p.evicted) > 0 {
 		return p, nil

@@ -94,12 +94,12 @@ func newUnion(nodes int) *union {
 	return u
 }
 
-// add lays the stacks of a profile over the union, and returns the union's node for
+// addProfile lays the stacks of a profile over the union, and returns the union's node for
 // each node of the profile; methods are the numbers of the profile's methods. A
 // position has its method's node. An absorbed method and everything below it have
 // the caller's node, or node 0 if calls are counted: a call of an absorbed method
 // does not count for its caller.
-func (u *union) add(s *ccmap.Snapshot, methods []uint32, w Weight) []uint32 {
+func (u *union) addProfile(s *ccmap.Snapshot, methods []uint32, w Weight) []uint32 {
 	const inside = 1 << 31 // a flag of nodes in an absorbed method; a map has fewer nodes
 	placed := make([]uint32, s.Len())
 	for n := range s.Nodes() {

@@ -123,7 +123,7 @@ func (b *bounded) Accept() (net.Conn, error) {
 func (b *bounded) admit(first net.Conn) {
 	group := b.visits([]net.Conn{first})
 	if group = append(group, b.visits(b.drain())...); b.server.crowd.mustLook(group) {
-		b.server.crowd.turn(b.server.ending)
+		b.server.crowd.awaitLook(b.server.ending)
 		group = append(group, b.visits(b.drain())...)
 		if err := b.server.crowd.look(group); err != nil {
 			b.server.refusals.warn("cannot tell the users of this machine apart: all have the room of one over TCP", "error", err)
@@ -262,11 +262,11 @@ func (g *guard) enter(p peer) (leave func(), ok bool) {
 	if g.all >= g.most || p.tcp && g.ofTCP >= g.mostTCP || g.of[key] >= most {
 		return nil, false
 	}
-	g.add(p, 1)
+	g.addConnections(p, 1)
 	return func() {
 		g.mu.Lock()
 		defer g.mu.Unlock()
-		g.add(p, -1)
+		g.addConnections(p, -1)
 	}, true
 }
 
@@ -281,7 +281,7 @@ func (g *guard) share(p peer) (key string, most int) {
 	return p.name(), g.mostUser
 }
 
-func (g *guard) add(p peer, n int) {
+func (g *guard) addConnections(p peer, n int) {
 	g.all += n
 	if p.tcp {
 		g.ofTCP += n

@@ -66,8 +66,8 @@ func (c *crowd) mustLook(group []*visit) bool {
 	return n > 0 && len(c.in)+n > mostOfOneLocal
 }
 
-// turn waits until a look may be taken, or ctx is done.
-func (c *crowd) turn(ctx context.Context) {
+// awaitLook waits until a look may be taken, or ctx is done.
+func (c *crowd) awaitLook(ctx context.Context) {
 	timer := time.NewTimer(time.Until(c.next))
 	defer timer.Stop()
 	select {

@@ -93,7 +93,7 @@ func (s *shares) find(question string, of [2]*ccmap.Snapshot) (one *shared, firs
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := time.Now()
-	s.forget(now)
+	s.dropUnasked(now)
 	if e, ok := s.kept[question]; ok {
 		if one = e.Value.(*shared); one.of == of {
 			one.asked = now
@@ -135,15 +135,15 @@ func (one *shared) size() int { return len(one.question) + len(one.answer.body) 
 
 // inTurn makes an answer when fewer than mostHeavy are being made.
 func (s *shares) inTurn(ctx context.Context, make func() (answer, error)) (a answer, err error) {
-	err = s.turn(ctx, s.spent, func() (err error) {
+	err = s.workInTurn(ctx, s.spent, func() (err error) {
 		a, err = make()
 		return err
 	})
 	return a, err
 }
 
-// turn does some work when fewer than mostHeavy answers are being made, and tells spent of its CPU time.
-func (s *shares) turn(ctx context.Context, spent func(time.Duration), work func() error) error {
+// workInTurn does some work when fewer than mostHeavy answers are being made, and tells spent of its CPU time.
+func (s *shares) workInTurn(ctx context.Context, spent func(time.Duration), work func() error) error {
 	wait := time.NewTimer(heavyWait)
 	defer wait.Stop()
 	select {
@@ -184,8 +184,8 @@ func threadCPU() time.Duration {
 	return time.Duration(now.Nano())
 }
 
-// forget drops answers that no request has asked for lately: they hold snapshots.
-func (s *shares) forget(now time.Time) {
+// dropUnasked drops answers that no request has asked for lately: they hold snapshots.
+func (s *shares) dropUnasked(now time.Time) {
 	for e := s.recent.Back(); e != nil && now.Sub(e.Value.(*shared).asked) > answersKept; e = s.recent.Back() {
 		s.drop(e)
 	}

@@ -67,7 +67,7 @@ type identityJSON struct {
 }
 
 func (c *call) info() error {
-	info := infoJSON{Version: c.options.Version, Engines: []string{}, Targets: len(c.seen()), You: identityJSON{User: c.peer.user, May: "own"}}
+	info := infoJSON{Version: c.options.Version, Engines: []string{}, Targets: len(c.visibleTargets()), You: identityJSON{User: c.peer.user, May: "own"}}
 	for _, e := range c.options.Engines {
 		info.Engines = append(info.Engines, e.Name)
 	}
@@ -84,8 +84,8 @@ func (c *call) info() error {
 	return c.respond(http.StatusOK, info)
 }
 
-// seen returns the targets that the peer may see.
-func (c *call) seen() []daemon.TargetStatus {
+// visibleTargets returns the targets that the peer may see.
+func (c *call) visibleTargets() []daemon.TargetStatus {
 	var seen []daemon.TargetStatus
 	for _, t := range c.profiles.Targets() {
 		if c.seesNow(&t) {
@@ -101,7 +101,7 @@ type targetsJSON struct {
 }
 
 func (c *call) targets() error {
-	return c.respond(http.StatusOK, targetsJSON{append([]daemon.TargetStatus{}, c.seen()...)})
+	return c.respond(http.StatusOK, targetsJSON{append([]daemon.TargetStatus{}, c.visibleTargets()...)})
 }
 
 func (c *call) target() error {

@@ -70,7 +70,7 @@ func (u *uploads) mostBody() int64 { return min(mostUpload, u.most/2) }
 func (u *uploads) get(id string, p peer) (*ccmap.Snapshot, error) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	u.forget()
+	u.dropExpired()
 	one, ok := u.of[id]
 	switch {
 	case !ok:
@@ -85,7 +85,7 @@ func (u *uploads) get(id string, p peer) (*ccmap.Snapshot, error) {
 func (u *uploads) add(m *ccmap.Map, p peer) (id string, until time.Time, err error) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	u.forget()
+	u.dropExpired()
 	one := &uploaded{p.key(), m.Snapshot(), export.MapMemory(m), u.now().Add(uploadKept)}
 	n := 0
 	for _, other := range u.of {
@@ -115,8 +115,8 @@ func (u *uploads) full() error {
 	return errUploads(fmt.Sprintf("all uploads together take more than %d MiB", u.most>>20))
 }
 
-// forget drops the uploads whose time is over.
-func (u *uploads) forget() {
+// dropExpired drops the uploads whose time is over.
+func (u *uploads) dropExpired() {
 	for id, one := range u.of {
 		if !u.now().Before(one.until) {
 			u.memory -= one.memory
@@ -147,7 +147,7 @@ func (l *load) set(body, reading int64) error {
 	u := l.uploads
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	u.forget()
+	u.dropExpired()
 	more := body + reading - l.body - l.reading
 	if more > 0 && u.memory+more > u.most {
 		return u.full()
@@ -317,7 +317,7 @@ func (c *call) receiveMap() (m *ccmap.Map, err error) {
 	} else if err != nil {
 		return nil, err
 	}
-	err = c.shares.turn(c.Context(), u.spend, func() (err error) {
+	err = c.shares.workInTurn(c.Context(), u.spend, func() (err error) {
 		m, err = u.read(b)
 		return err
 	})

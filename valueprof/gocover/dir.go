@@ -126,7 +126,7 @@ func (d *Data) readFile(name string, add func([]byte) error) error {
 	}
 	defer f.Close()
 	size := min(info.Size(), MaxFileSize) + 1 // the decoders refuse a longer file
-	if err := d.memory.take(uint64(size), 1); err != nil {
+	if err := d.memory.reserve(uint64(size), 1); err != nil {
 		return err
 	}
 	defer func() { d.memory.held -= size }()

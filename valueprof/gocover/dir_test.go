@@ -88,7 +88,7 @@ func TestMemoryIsBounded(t *testing.T) {
 			t.Errorf("in %d bytes: %v", little, err)
 		}
 	}
-	if counters := (&memory{limit: 10}); counters.take(3, 4) == nil || counters.take(2, 5) != nil || counters.take(1, 1) == nil {
+	if counters := (&memory{limit: 10}); counters.reserve(3, 4) == nil || counters.reserve(2, 5) != nil || counters.reserve(1, 1) == nil {
 		t.Errorf("%+v", counters)
 	}
 }

@@ -28,8 +28,8 @@ type room struct {
 // memory counts the bytes that decoded files take.
 type memory struct{ limit, held int64 }
 
-// take counts n elements of a size, and fails where there would be too many bytes.
-func (m *memory) take(n uint64, size uintptr) error {
+// reserve counts n elements of a size, and fails where there would be too many bytes.
+func (m *memory) reserve(n uint64, size uintptr) error {
 	if n > uint64(m.limit-m.held)/uint64(size) {
 		return fmt.Errorf("%w: more than %.4g MiB", ErrMemory, float64(m.limit)/(1<<20))
 	}
@@ -104,7 +104,7 @@ func readStart(c *cursor, magic string, size int) error {
 func (p *Program) readPackages(file, offsets, lengths []byte, m *memory) error {
 	left, room := uint64(len(file)), room{maxFunctions, maxBlocks, m}
 	const grown = 2 // times as many have room, while their list grows
-	if err := m.take(grown*uint64(len(offsets)/8), unsafe.Sizeof(Package{})); err != nil {
+	if err := m.reserve(grown*uint64(len(offsets)/8), unsafe.Sizeof(Package{})); err != nil {
 		return err
 	}
 	for ; len(offsets) > 0; offsets, lengths = offsets[8:], lengths[8:] {
@@ -150,7 +150,7 @@ func readPackage(b []byte, room *room) (Package, error) {
 
 func readFunctions(b, offsets []byte, strings stringTable, room *room) ([]Function, error) {
 	const name = 32 // bytes of "init.func1"
-	if err := room.memory.take(uint64(len(offsets)/4), unsafe.Sizeof(Function{})+name); err != nil {
+	if err := room.memory.reserve(uint64(len(offsets)/4), unsafe.Sizeof(Function{})+name); err != nil {
 		return nil, err
 	}
 	functions := make([]Function, 0, len(offsets)/4)
@@ -187,7 +187,7 @@ func readFunction(c *cursor, strings stringTable, room *room) (Function, error) 
 		return f, fmt.Errorf("%w: over %d blocks", ErrTooLarge, maxBlocks)
 	}
 	room.blocks -= blocks
-	if err := room.memory.take(blocks, unsafe.Sizeof(Block{})); err != nil {
+	if err := room.memory.reserve(blocks, unsafe.Sizeof(Block{})); err != nil {
 		return f, err
 	}
 	f.Blocks = make([]Block, blocks)
@@ -215,7 +215,7 @@ func readStrings(c *cursor, m *memory) (stringTable, error) {
 		return nil, nil
 	}
 	const named = 160 // bytes: the runtime's name of a method, in a map that grows
-	if err := m.take(uint64(n), unsafe.Sizeof("")+named); err != nil {
+	if err := m.reserve(uint64(n), unsafe.Sizeof("")+named); err != nil {
 		return nil, err
 	}
 	table := make(stringTable, n)
@@ -225,7 +225,7 @@ func readStrings(c *cursor, m *memory) (stringTable, error) {
 			c.bad = true
 			return nil, nil
 		}
-		if err := m.take(2*uint64(length), 1); err != nil { // and in the runtime's name
+		if err := m.reserve(2*uint64(length), 1); err != nil { // and in the runtime's name
 			return nil, err
 		}
 		table[i] = string(c.bytes(uint64(length)))

@@ -28,7 +28,7 @@ func (s *Source) Split(f Function, mode Mode) ([]Function, bool) {
 		f.Name, f.Receiver = o.name, o.receiver
 	}
 	p := splitter{owned: owned, choices: mode != ModeSet}
-	p.add(o, f)
+	p.addFunction(o, f)
 	return p.functions, true
 }
 
@@ -69,10 +69,10 @@ type splitter struct {
 	functions []Function
 }
 
-// add completes a function with its outline and adds it, then adds the literals in it.
+// addFunction completes a function with its outline and adds it, then adds the literals in it.
 // The compiler numbers literals in the function around them: "F.func1", and inside of
 // that "F.func1.1".
-func (p *splitter) add(o *outline, f Function) {
+func (p *splitter) addFunction(o *outline, f Function) {
 	f.Line, f.Blocks = o.line, p.owned[o]
 	if p.choices {
 		f.addChoices(o.choices)
@@ -83,7 +83,7 @@ func (p *splitter) add(o *outline, f Function) {
 		suffix = "."
 	}
 	for i, l := range o.literals {
-		p.add(l, Function{Name: fmt.Sprintf("%s%s%d", f.Name, suffix, i+1), File: f.File, literal: true})
+		p.addFunction(l, Function{Name: fmt.Sprintf("%s%s%d", f.Name, suffix, i+1), File: f.File, literal: true})
 	}
 }
 
