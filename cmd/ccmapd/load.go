@@ -158,8 +158,7 @@ func (r recency) load(env *environment, path string) (*view.Profile, error) {
 
 // explainAnswer adds advice to an error in answering a question.
 func explainAnswer(err error) error {
-	var coded *view.Error
-	if errors.As(err, &coded) && coded.Code == view.CodeUsage {
+	if advice.CodeOf(err) == advice.CodeUsage {
 		return usage.Of(err)
 	}
 	return explainCompare(explainWindow(err))
