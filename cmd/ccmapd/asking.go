@@ -84,7 +84,7 @@ func (a *asking) run(env *environment, args []string) error {
 			return err
 		}
 	}
-	if err := a.params.take(); err != nil {
+	if err := a.params.setParams(); err != nil {
 		return err
 	}
 	about, paths, err := a.about(args)

@@ -55,8 +55,8 @@ func (f *paramFlags) registerText(cmd *cobra.Command, p view.Param, byDefault st
 	})
 }
 
-// take takes the values that the flags have got.
-func (f paramFlags) take() error {
+// setParams takes the values that the flags have got.
+func (f paramFlags) setParams() error {
 	for _, take := range f {
 		if err := take(); err != nil {
 			return err

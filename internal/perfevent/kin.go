@@ -176,7 +176,7 @@ func (k *Kin) Changes() (all []Change, lost bool) {
 			if !ok {
 				break
 			}
-			lost = k.take(&r.Next) || lost
+			lost = k.keepChange(&r.Next) || lost
 			r.Advance()
 		}
 		r.Release()
@@ -198,9 +198,9 @@ func (k *Kin) until(now uint64) []Change {
 	return k.found[:n]
 }
 
-// take keeps the change that a record tells of. It reports whether the record tells that others
+// keepChange keeps the change that a record tells of. It reports whether the record tells that others
 // were lost, or is malformed.
-func (k *Kin) take(n *Record) (lost bool) {
+func (k *Kin) keepChange(n *Record) (lost bool) {
 	c, ok, lost := changeOf(n)
 	if ok {
 		k.found = append(k.found, c)

@@ -16,7 +16,7 @@ func (t *Thread) Sample(w Walker) (again bool) {
 	case t.skip > 0:
 		t.skip--
 	default:
-		t.take(w)
+		t.takeSample(w)
 	}
 	t.seen = epoch
 	if t.remaining == 0 {
@@ -42,8 +42,8 @@ func (t *Thread) answer(epoch uint32) {
 	t.remaining, t.skip = p.burst.Samples, 0
 }
 
-// take takes one sample of the burst.
-func (t *Thread) take(w Walker) {
+// takeSample takes one sample of the burst.
+func (t *Thread) takeSample(w Walker) {
 	first := t.remaining == t.profiler.burst.Samples
 	weight := t.owed / int64(t.remaining)
 	t.remaining--

@@ -116,7 +116,7 @@ func (f *exactFunction) Before(_ context.Context, instance api.Module, _ api.Fun
 	t := f.exact.thread(instance, f.module)
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if !t.begin() {
+	if !t.prepareEvent() {
 		return
 	}
 	if f.entry {
@@ -225,8 +225,8 @@ func (x *exact) forgetClosed() (closed []*exactThread) {
 	return closed
 }
 
-// take returns a free lane.
-func (x *exact) take() *lane {
+// takeLane returns a free lane.
+func (x *exact) takeLane() *lane {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if last := len(x.lanes) - 1; last >= 0 {

@@ -57,13 +57,13 @@ func newExactThread(x *exact, m *module, instance api.Module) *exactThread {
 	return t
 }
 
-// begin prepares for the event of a new call, and reports whether to record it.
-func (t *exactThread) begin() bool {
+// prepareEvent prepares for the event of a new call, and reports whether to record it.
+func (t *exactThread) prepareEvent() bool {
 	if t.stopped {
 		return false
 	}
 	if !t.open() {
-		t.lane = t.exact.take()
+		t.lane = t.exact.takeLane()
 		t.stack.sample.Thread = t.lane.thread
 		t.counted = t.executed.Get()
 		t.wait(false)

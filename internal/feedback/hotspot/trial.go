@@ -46,7 +46,7 @@ func Begin(ctx context.Context, pid int, hints []Hint) (*Trial, error) {
 	t.record, t.recorded = stop, make(chan struct{})
 	go func() {
 		defer close(t.recorded)
-		t.exited, t.failed = t.recording.Run(recording, t.watch.take)
+		t.exited, t.failed = t.recording.Run(recording, t.watch.readPiece)
 	}()
 	return t, nil
 }

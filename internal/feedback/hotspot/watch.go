@@ -85,8 +85,8 @@ func newWatch(hints []Hint) *watch {
 	return w
 }
 
-// take takes a piece of a chunk.
-func (w *watch) take(c *jfr.Chunk) {
+// readPiece takes a piece of a chunk.
+func (w *watch) readPiece(c *jfr.Chunk) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	_, lost := c.Lost()

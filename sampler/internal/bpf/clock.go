@@ -39,9 +39,9 @@ type timer interface {
 	Close()
 }
 
-// begin describes a period that begins now. The timer forgets how much of its last period
+// beginPeriod describes a period that begins now. The timer forgets how much of its last period
 // had passed, so the first interrupt stands for that, too.
-func (c *clock) begin(now, period time.Duration) programClock {
+func (c *clock) beginPeriod(now, period time.Duration) programClock {
 	switch passed := now - c.began; {
 	case c.period == 0:
 	case passed < c.period:
@@ -95,7 +95,7 @@ func (h *Host) setPeriod(cpu int, period time.Duration) error {
 	if c == nil {
 		c = new(clock)
 	}
-	entry := c.begin(time.Duration(perfevent.Monotonic()), period)
+	entry := c.beginPeriod(time.Duration(perfevent.Monotonic()), period)
 	if err := raised(func() error { return h.program.Clocks.Put(uint32(cpu), &entry) }); err != nil {
 		return fmt.Errorf("describe timer of CPU %d: %w", cpu, err)
 	}

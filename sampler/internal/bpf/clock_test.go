@@ -26,7 +26,7 @@ func TestClockLosesNothing(t *testing.T) {
 		now := start
 		var seen time.Duration
 		for range rapid.IntRange(1, 20).Draw(r, "periods") {
-			e := c.begin(now, draw("period", time.Microsecond, time.Second))
+			e := c.beginPeriod(now, draw("period", time.Microsecond, time.Second))
 			if now+c.period >= time.Duration(e.Until) || now+2*c.period <= time.Duration(e.Until) {
 				r.Fatalf("the first interrupt of %v comes before %v", c.period, time.Duration(e.Until)-now)
 			}
@@ -36,7 +36,7 @@ func TestClockLosesNothing(t *testing.T) {
 			}
 			now += lasts
 		}
-		if rest := time.Duration(c.begin(now, time.Second).Broken); seen+rest != now-start {
+		if rest := time.Duration(c.beginPeriod(now, time.Second).Broken); seen+rest != now-start {
 			r.Errorf("%v have passed, interrupts stand for %v, and the next one for %v more", now-start, seen, rest)
 		}
 	})

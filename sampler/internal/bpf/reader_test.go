@@ -52,7 +52,7 @@ func TestInterruptedTakeLosesNothing(t *testing.T) {
 	s.add([]byte("second"), false)
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	s.take(ctx)
+	s.drainRecords(ctx)
 	s.add([]byte("third"), false)
 	var left []string
 	for rest := s.inbox.Swap(nil); len(rest) > 0; {

@@ -153,11 +153,11 @@ func (s *Source) open(ctx context.Context, o Options, host func() (*Host, error)
 	}
 	s.t.Process = s.process
 	s.interval = s.host.clamp(o.Interval)
-	return s.begin(o)
+	return s.startSampling(o)
 }
 
-// begin begins to sample the target that was opened.
-func (s *Source) begin(o Options) error {
+// startSampling begins to sample the target that was opened.
+func (s *Source) startSampling(o Options) error {
 	var err error
 	if s.waiter, err = s.newWaiter(); err != nil {
 		return err
@@ -258,7 +258,7 @@ func (r records) Stop()                          { r.s.host.leave(&r.s.seat) }
 func (r records) Settle()                        { r.s.settle() }
 func (r records) TakeLast(ctx context.Context) {
 	r.s.host.drain()
-	r.s.take(ctx)
+	r.s.drainRecords(ctx)
 }
 
 // openLocal gives the samples their ring, and returns how to close it.
@@ -297,7 +297,7 @@ func (s *Source) newWaiter() (*perfevent.Waiter, error) {
 // turn takes the records that have arrived, and does the other work that is due.
 func (s *Source) turn(ctx context.Context) {
 	now := time.Now()
-	s.take(ctx)
+	s.drainRecords(ctx)
 	s.t.Judge.Expire()
 	s.t.Turn(ctx, now)
 	s.followCPUs()
@@ -368,9 +368,9 @@ func (s *Source) lookOver() {
 	s.measure()
 }
 
-// take makes samples of the records that have arrived. When ctx is done it leaves the rest in the
+// drainRecords makes samples of the records that have arrived. When ctx is done it leaves the rest in the
 // inbox. Large stacks take long, so a source without a reader drains the ring meanwhile.
-func (s *Source) take(ctx context.Context) {
+func (s *Source) drainRecords(ctx context.Context) {
 	const few = 64
 	s.records = s.inbox.Swap(s.emptied(s.records))
 	rest := s.records

@@ -177,7 +177,7 @@ func TestEndedBeforeJoin(t *testing.T) {
 		for !process.Ended(s.t.Pidfd) { // the last of its threads, too
 			time.Sleep(time.Millisecond)
 		}
-		if err := s.begin(o); !errors.Is(err, sampler.ErrNoProcess) || len(h.sources) > 0 {
+		if err := s.startSampling(o); !errors.Is(err, sampler.ErrNoProcess) || len(h.sources) > 0 {
 			t.Errorf("reaped %v: %v, and %d sources", reap, err, len(h.sources))
 		}
 		s.Close()

@@ -95,8 +95,8 @@ func (c *code) at(pc uint64) *place {
 	return p
 }
 
-// begin begins a sample.
-func (c *code) begin() {
+// beginSample begins a sample.
+func (c *code) beginSample() {
 	if c.table != nil {
 		c.table.Limit(stepsPerSample)
 	}

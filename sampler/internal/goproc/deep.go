@@ -102,8 +102,8 @@ type far struct {
 
 func (f *far) renew() { f.bytes, f.steps, f.view = deepBytes, deepSteps, stackView{} }
 
-// begin forgets what was read for another moment.
-func (f *far) begin() { f.view = stackView{} }
+// forgetMoment forgets what was read for another moment.
+func (f *far) forgetMoment() { f.view = stackView{} }
 
 // word returns a word of a stack that ends at hi, as it is now. It reads up to the end of a piece, or of a page
 // where memory ends.
@@ -163,7 +163,7 @@ func (u *unwinder) beyond(m *process.Moment, front frontier, copied stackView, h
 		}
 		front = u.front
 	}
-	u.far.begin()
+	u.far.forgetMoment()
 	at, most := front.position, hi
 	if hi == 0 {
 		most = at.sp + unboundDeep

@@ -118,7 +118,7 @@ func (p *Process) Renew(now time.Time) {
 
 // Unwind is part of [process.Runtime].
 func (p *Process) Unwind(m *process.Moment, st *process.Stack) {
-	p.code.begin()
+	p.code.beginSample()
 	p.instant.objects = m.Objects
 	p.stack.PCs = st.PCs
 	p.unwind(m, &p.stack)

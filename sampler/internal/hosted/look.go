@@ -67,7 +67,7 @@ func (s *Source) look(ctx context.Context) (*look, error) {
 	}
 	l := &look{Source: s, now: make(map[string]session), sum: ccmap.New(ccmap.Options{Names: s.o.Sink.Names})}
 	for _, name := range sessions.names() {
-		if err := l.take(ctx, name); err != nil {
+		if err := l.fetchMap(ctx, name); err != nil {
 			return nil, err
 		}
 	}
@@ -178,8 +178,8 @@ func (s *Source) quoted(format string, args ...any) string {
 	return fmt.Sprintf(format, args...)
 }
 
-// take asks for the map of a session, and adds its gain.
-func (l *look) take(ctx context.Context, name string) error {
+// fetchMap asks for the map of a session, and adds its gain.
+func (l *look) fetchMap(ctx context.Context, name string) error {
 	body, err := l.fetch(ctx, name)
 	if err != nil {
 		return err

@@ -34,8 +34,8 @@ func (h *hot) note(method uint64) {
 	}
 }
 
-// take returns the methods, and begins anew.
-func (h *hot) take() []uint64 {
+// drainMethods returns the methods, and begins anew.
+func (h *hot) drainMethods() []uint64 {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	list := make([]uint64, 0, len(h.methods))
@@ -62,5 +62,5 @@ func (p *Process) Count(ctx context.Context, w *hang.Watch, names *ccmap.Names, 
 	if err != nil {
 		return err
 	}
-	return reader.Follow(ctx, names, p.hot.take, publish)
+	return reader.Follow(ctx, names, p.hot.drainMethods, publish)
 }

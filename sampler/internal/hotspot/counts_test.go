@@ -53,17 +53,17 @@ func receivers(names *ccmap.Names, points []ccmap.Point) int {
 
 func TestHot(t *testing.T) {
 	var h hot
-	if got := h.take(); len(got) != 0 {
+	if got := h.drainMethods(); len(got) != 0 {
 		t.Errorf("%d methods of no stack", len(got))
 	}
 	for i := range uint64(2 * maxHot) {
 		h.note(i)
 		h.note(i)
 	}
-	if got := h.take(); len(got) != maxHot {
+	if got := h.drainMethods(); len(got) != maxHot {
 		t.Errorf("%d methods, want %d", len(got), maxHot)
 	}
-	if got := h.take(); len(got) != 0 {
+	if got := h.drainMethods(); len(got) != 0 {
 		t.Errorf("%d methods are taken twice", len(got))
 	}
 }

@@ -27,8 +27,8 @@ const (
 
 func (d *deep) renew() { d.left = deepBytes }
 
-// begin takes a moment. It reports whether its copy is cut, and the copy's end has not changed.
-func (d *deep) begin(m *process.Moment) bool {
+// takeMoment takes a moment. It reports whether its copy is cut, and the copy's end has not changed.
+func (d *deep) takeMoment(m *process.Moment) bool {
 	if !m.Cut || len(m.Stack) < deepOverlap || d.left < deepOverlap {
 		return false
 	}

@@ -51,7 +51,7 @@ func TestDeepStacks(t *testing.T) {
 		}
 		want := append(bytes.Clone(m.Stack), stack[len(stack)-c.whole:][c.copy:]...)
 		got := 0
-		if d.begin(&m) {
+		if d.takeMoment(&m) {
 			got = c.copy
 			for more := d.more(); more != nil; more = d.more() {
 				if got = len(more.Stack); !bytes.Equal(more.Stack, want[:got]) {

@@ -53,8 +53,8 @@ func (n *native) load(addr uint64) {
 	n.table.SymbolEntry(addr)
 }
 
-// begin begins a sample.
-func (n *native) begin() { n.table.Limit(stepsPerSample) }
+// limitSteps begins a sample.
+func (n *native) limitSteps() { n.table.Limit(stepsPerSample) }
 
 // holds reports whether an address is in a library's code.
 func (n *native) holds(pc uint64) bool { return n.table.Kind(pc) != gosym.KindUnknown }

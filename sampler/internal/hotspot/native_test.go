@@ -97,7 +97,7 @@ func TestNewThread(t *testing.T) {
 		{"new thread of clone3", sp + 64, 1, endAtRoot},
 		{"old thread", first + 1, 2, endOfStack},
 	} {
-		native.begin()
+		native.limitSteps()
 		f := (&process.Registers{IP: clone + uint64(call) + 2, SP: sp}).Frame()
 		stack := view{sp, binary.LittleEndian.AppendUint64(nil, c.word)}
 		pcs, _, end := native.climb(&f, stack, nil, true)

@@ -9,7 +9,7 @@ import (
 // Unwind is part of [process.Runtime]. A stack that does not end in its copy is read to its end now.
 func (p *Process) Unwind(m *process.Moment, st *process.Stack) {
 	p.unwind(m, st)
-	if st.Rooted || !st.WantDump || !p.deep.begin(m) {
+	if st.Rooted || !st.WantDump || !p.deep.takeMoment(m) {
 		return
 	}
 	for !st.Rooted && st.WantDump {
@@ -42,7 +42,7 @@ func (p *Process) unwind(m *process.Moment, st *process.Stack) {
 	found := foundIn(st)
 	*found = calls{java: unwind.Stack{Frames: found.java.Frames[:0], Native: found.java.Native[:0]}}
 	*st = process.Stack{PCs: st.PCs[:0], Thread: process.OSThread | uint64(m.TID), Found: found}
-	p.native.begin()
+	p.native.limitSteps()
 	switch {
 	case !m.HasRegs:
 		st.Rooted = m.Kernel // the thread will not come back, so it has no callers any more
@@ -53,7 +53,7 @@ func (p *Process) unwind(m *process.Moment, st *process.Stack) {
 		if len(found.java.Frames) == 0 && p.underStub(m, st) {
 			break
 		}
-		p.take(st)
+		p.adoptFrames(st)
 	}
 	if len(found.java.Frames) > 0 {
 		return
@@ -115,7 +115,7 @@ func (p *Process) inNative(m *process.Moment, st *process.Stack) {
 		found.lost = true
 		p.java.Unwind(m, &found.java)
 	}
-	p.take(st)
+	p.adoptFrames(st)
 	st.Slot = slot
 }
 
@@ -128,8 +128,8 @@ func (p *Process) callerOf(m *process.Moment, f *ehframe.Frame, stack view) *pro
 	return &p.caller
 }
 
-// take takes over the Java frames that were found.
-func (p *Process) take(st *process.Stack) {
+// adoptFrames takes over the Java frames that were found.
+func (p *Process) adoptFrames(st *process.Stack) {
 	java := &foundIn(st).java
 	for _, f := range java.Frames {
 		if f.Kind != unwind.Inlined {

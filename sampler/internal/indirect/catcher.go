@@ -170,7 +170,7 @@ func (c *Catcher) Turn(now time.Time) {
 	case c.burst != nil && c.burst.over(now):
 		c.Finish()
 	case c.burst == nil && !c.held && !c.resting && c.owed <= 0 && !now.Before(c.due):
-		c.begin(now)
+		c.setBurst(now)
 	}
 	if now.Sub(c.faded) >= fadeEvery {
 		c.faded = now
@@ -178,8 +178,8 @@ func (c *Catcher) Turn(now time.Time) {
 	}
 }
 
-// begin sets a burst on the site whose turn it is.
-func (c *Catcher) begin(now time.Time) {
+// setBurst sets a burst on the site whose turn it is.
+func (c *Catcher) setBurst(now time.Time) {
 	c.Counts.Sites.Store(int64(c.sites.count()))
 	s := c.sites.turn()
 	if s == nil {
@@ -216,7 +216,7 @@ func (c *Catcher) Finish() {
 	calls, armed := 0, len(b.events)
 	b.drain(func(body []byte) {
 		calls++
-		c.take(b.site, body)
+		c.deliverCall(b.site, body)
 	})
 	c.Close()
 	c.resting = calls == 0
@@ -224,8 +224,8 @@ func (c *Catcher) Finish() {
 	c.pause(float64(max(calls+eventCost*armed, leastCost)))
 }
 
-// take delivers one caught call.
-func (c *Catcher) take(s *site, body []byte) {
+// deliverCall delivers one caught call.
+func (c *Catcher) deliverCall(s *site, body []byte) {
 	call := &c.caught
 	if err := call.Decode(s.breakpoint(), body); err != nil {
 		c.Counts.Corrupt.Add(1)

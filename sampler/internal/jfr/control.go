@@ -78,8 +78,8 @@ func wholeMilliseconds(d time.Duration) time.Duration {
 	return max(d.Round(time.Millisecond), time.Millisecond)
 }
 
-// begin starts the first recording.
-func (c *control) begin(ctx context.Context) error {
+// startFirst starts the first recording.
+func (c *control) startFirst(ctx context.Context) error {
 	if err := c.clean(ctx); err != nil {
 		return err
 	}

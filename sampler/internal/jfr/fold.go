@@ -87,8 +87,8 @@ func (f *folder) follow(interval time.Duration) {
 	}
 }
 
-// begin starts the clocks.
-func (f *folder) begin() {
+// startClocks starts the clocks.
+func (f *folder) startClocks() {
 	f.local = f.sink.Queue.Ring()
 	f.ledger = process.OpenLedger(f.threads.pid, false)
 	f.threads.read()
@@ -123,7 +123,7 @@ func (f *folder) fold(c *recording.Chunk) {
 	f.resolve()
 	for s := range c.Samples(f.event.measure, &f.settings) {
 		f.rate.add(s.Time)
-		f.take(&s, c.Exact(f.event.measure))
+		f.foldSample(&s, c.Exact(f.event.measure))
 	}
 }
 
@@ -166,8 +166,8 @@ func (f *folder) addStack(p pending, s *recording.Sample) {
 	f.pending = append(f.pending, p)
 }
 
-// take notes a sample, but not of the recorder's own threads. Exact says that its event says what it weighs.
-func (f *folder) take(s *recording.Sample, exact bool) {
+// foldSample notes a sample, but not of the recorder's own threads. Exact says that its event says what it weighs.
+func (f *folder) foldSample(s *recording.Sample, exact bool) {
 	p := pending{inner: uint32(s.Thread.Int("osThreadId"))}
 	p.Thread, p.Goroutine = threadID(s.Thread)
 	p.OSThread = f.threads.outer(p.inner)

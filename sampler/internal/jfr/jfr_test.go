@@ -449,7 +449,7 @@ func TestFollow(t *testing.T) {
 	o := options(os.Getpid())
 	o.Interval = 10 * ms
 	f := newFolder(o, event{})
-	f.begin()
+	f.startClocks()
 	defer f.local.Close()
 	for _, c := range []struct{ to, during, after time.Duration }{{20 * ms, 20 * ms, 20 * ms}, {5 * ms, 20 * ms, 5 * ms}, {5 * ms, 5 * ms, 5 * ms}} {
 		if f.follow(c.to); f.settings.Period != c.during {
@@ -512,7 +512,7 @@ func TestWaiting(t *testing.T) {
 	t.Parallel()
 	o := options(os.Getpid())
 	f := newFolder(o, event{recording.Lock, false})
-	f.begin()
+	f.startClocks()
 	defer f.local.Close()
 	f.waiting = []waiting{{pending: pending{Sample: ccmap.Sample{Weight: 7}}, of: recording.Sample{Key: 1}}}
 	if f.resolve(); len(f.waiting) != 1 || len(f.pending) != 0 {

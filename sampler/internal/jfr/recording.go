@@ -32,7 +32,7 @@ type Recording struct {
 func Record(ctx context.Context, pid int, settings string) (*Recording, error) {
 	r, err := openRecording(pid)
 	if err == nil {
-		err = r.begin(ctx, settings)
+		err = r.startRecording(ctx, settings)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("record process %d: %w", pid, Classify(errors.Join(err, r.Close())))
@@ -50,10 +50,10 @@ func openRecording(pid int) (r *Recording, err error) {
 	return r, err
 }
 
-// begin starts the recording, and waits for its first chunk.
-func (r *Recording) begin(ctx context.Context, settings string) error {
+// startRecording starts the recording, and waits for its first chunk.
+func (r *Recording) startRecording(ctx context.Context, settings string) error {
 	r.control, r.tail.repository.files = newControl(newYoungJVM(r.jvm, r.pid), settings), r.jvm
-	if err := r.control.begin(ctx); err != nil {
+	if err := r.control.startFirst(ctx); err != nil {
 		return err
 	}
 	return r.tail.await(ctx)

@@ -90,7 +90,7 @@ func (s *Source) open(ctx context.Context, o Options) (err error) {
 	s.event = eventOf(o.Unit, version)
 	s.info = sampler.Info{Target: process.Describe(o.PID), Engine: Engine, Unit: o.Unit, Of: s.event.of(interval), Sink: o.Sink}
 	s.info.Target.Runtime = version.text
-	if err := s.begin(ctx, s.event.settings(interval)); err != nil {
+	if err := s.startRecording(ctx, s.event.settings(interval)); err != nil {
 		return err
 	}
 	s.folder, s.asked = newFolder(o, s.event), interval
@@ -231,7 +231,7 @@ const pollTime = 100 * time.Millisecond
 // the recording.
 func (s *Source) Run(ctx context.Context) (sampler.Ending, error) {
 	defer s.free()
-	s.folder.begin()
+	s.folder.startClocks()
 	defer s.folder.local.Close()
 	ending := sampler.Ending{Reason: "stopped"}
 	exited, err := s.follow(ctx, s.turn)

@@ -75,13 +75,13 @@ func (t *tail) await(ctx context.Context) error {
 func (t *tail) find() error {
 	if t.done && t.repository.folder != nil {
 		if f := t.follower(); f != nil {
-			t.take(f)
+			t.readChunk(f)
 			return nil
 		}
 	}
 	f, err := t.repository.written(t.inode)
 	if f != nil {
-		t.take(f)
+		t.readChunk(f)
 	}
 	return err
 }
@@ -102,8 +102,8 @@ func (t *tail) follower() *os.File {
 	}
 }
 
-// take makes a file the chunk to be read.
-func (t *tail) take(f *os.File) {
+// readChunk makes a file the chunk to be read.
+func (t *tail) readChunk(f *os.File) {
 	t.drop()
 	st, _ := fileStat(f)
 	t.file, t.inode, t.done = f, st.Ino, false

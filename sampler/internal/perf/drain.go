@@ -8,9 +8,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// take handles the records that the reader has delivered. When ctx is done it leaves the rest in the
+// drainRecords handles the records that the reader has delivered. When ctx is done it leaves the rest in the
 // inbox.
-func (d *drainer) take(ctx context.Context) {
+func (d *drainer) drainRecords(ctx context.Context) {
 	d.records = d.seat.inbox.Swap(emptied(d.records))
 	for d.rest = d.records; len(d.rest) > 0; {
 		if ctx.Err() != nil {
@@ -30,7 +30,7 @@ func (d *drainer) take(ctx context.Context) {
 func (d *drainer) takeLast(ctx context.Context) {
 	for more := true; more && ctx.Err() == nil; {
 		_, more = d.rings.drain()
-		d.take(ctx)
+		d.drainRecords(ctx)
 	}
 }
 

@@ -69,7 +69,7 @@ func (d *drainer) wait(now time.Time) (exited bool, err error) {
 func (d *drainer) turn(ctx context.Context) {
 	now := time.Now()
 	d.lookAfterLoss()
-	d.take(ctx)
+	d.drainRecords(ctx)
 	d.Turn(ctx, now)
 	d.followWindows(ctx)
 	if d.WantsMore() {

@@ -95,7 +95,7 @@ type seat struct {
 
 // join makes a seat get the records of its process.
 func (r *Rings) join(s *seat) error {
-	if err := r.begin(); err != nil {
+	if err := r.openRings(); err != nil {
 		return err
 	}
 	r.mu.Lock()
@@ -113,8 +113,8 @@ func (r *Rings) join(s *seat) error {
 	return nil
 }
 
-// begin opens the rings, and starts the reader of shared ones, if that is not done.
-func (r *Rings) begin() error {
+// openRings opens the rings, and starts the reader of shared ones, if that is not done.
+func (r *Rings) openRings() error {
 	r.draining.Lock()
 	defer r.draining.Unlock()
 	if len(r.outputs) > 0 {

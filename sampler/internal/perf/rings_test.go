@@ -120,7 +120,7 @@ func TestLossWithoutCounts(t *testing.T) {
 	told(counting, 11)
 	for pid, want := range map[uint32]uint64{first: 12, second: 7, counting: 0} {
 		d := drainers[pid]
-		if d.take(t.Context()); d.Lost.Load() != want || !d.seat.missed.Load() {
+		if d.drainRecords(t.Context()); d.Lost.Load() != want || !d.seat.missed.Load() {
 			t.Errorf("process %d has lost %d, want %d; told %v", pid, d.Lost.Load(), want, d.seat.missed.Load())
 		}
 	}

@@ -166,8 +166,8 @@ func (w *windows) end(now time.Time, clock time.Duration, samples tally) {
 	w.ended, w.began = clock, samples
 }
 
-// begin sets the factor of a window, and how long it lasts.
-func (w *windows) begin(now time.Time, length, clock time.Duration) {
+// openWindow sets the factor of a window, and how long it lasts.
+func (w *windows) openWindow(now time.Time, length, clock time.Duration) {
 	if w.drawn < 1 {
 		w.account(float64(clock - w.clock))
 		w.late = now.Sub(w.next)
@@ -233,7 +233,7 @@ func (d *drainer) openWindow(ctx context.Context) {
 	d.checked = beat.Of(time.Now(), checkEvery)
 	d.lookOver(ctx)
 	d.Resume()
-	d.windows.begin(at, max(leastWindow, windowIntervals*d.threads.Interval(), windowOpenings*took), clock)
+	d.windows.openWindow(at, max(leastWindow, windowIntervals*d.threads.Interval(), windowOpenings*took), clock)
 	d.Scale = d.windows.factor
 	d.Cycle = max(d.Cycle, time.Duration(d.windows.cycle))
 	d.MappedCode()

@@ -90,7 +90,7 @@ func (s *simulated) run(t *testing.T, length time.Duration) {
 		switch change := s.turn(s.now); change {
 		case windowOpened:
 			clock, _ := s.sum()
-			s.begin(s.now, leastWindow, clock)
+			s.openWindow(s.now, leastWindow, clock)
 			if weight := s.factor * s.drawn; s.drawn != s.share || weight < 0.5 || weight > 2 || s.share == 1 && weight != 1 {
 				t.Fatalf("factor %v of share %v, drawn with %v", s.factor, s.share, s.drawn)
 			}
@@ -297,7 +297,7 @@ func TestWindowsEnd(t *testing.T) {
 		if s.turn(s.now) != windowOpened {
 			t.Fatal("there is a pause after the time without pauses")
 		}
-		s.begin(s.now, leastWindow, 0)
+		s.openWindow(s.now, leastWindow, 0)
 		if within == windowClosed {
 			s.now = s.next
 			s.end(s.now, 0, tally{})
@@ -313,7 +313,7 @@ func TestWindowsEnd(t *testing.T) {
 		if s.turn(s.next) != windowOpened || s.next == s.since {
 			t.Errorf("within %d: no pause follows", within)
 		}
-		s.begin(s.next, leastWindow, 0)
+		s.openWindow(s.next, leastWindow, 0)
 		if s.factor != 1 || s.turn(s.next.Add(time.Hour)) != windowKept {
 			t.Errorf("within %d: factor %v at last", within, s.factor)
 		}
@@ -397,7 +397,7 @@ func TestEndsInPause(t *testing.T) {
 			s, _ := attach(t, g.PID(), Options{MaxOverhead: 0.01})
 			d := s.drainer
 			d.windows.share = leastShare
-			d.windows.begin(time.Now(), 0, 0)
+			d.windows.openWindow(time.Now(), 0, 0)
 			d.closeWindow(t.Context())
 			d.windows.next = time.Now().Add(time.Hour)
 			ctx, cancel := context.WithCancel(t.Context())

@@ -138,7 +138,7 @@ func (s *Source) Close() error {
 // Take takes one profile, for a caller that wants to know whether that works. A server that is
 // busy is not asked again. Run must not have been called.
 func (s *Source) Take(ctx context.Context) (*ccmap.Map, error) {
-	m, err := s.take(ctx, s.endpoint.seconds(s.o.Seconds))
+	m, err := s.fetchProfile(ctx, s.endpoint.seconds(s.o.Seconds))
 	if err != nil {
 		return nil, fmt.Errorf("profile %s: %w", s.endpoint, err)
 	}
@@ -149,7 +149,7 @@ func (s *Source) Take(ctx context.Context) (*ccmap.Map, error) {
 // done, because a profile of another client may be under way. Run must not have been called.
 func (s *Source) Prove(ctx context.Context) (found string, err error) {
 	for failures := 1; ; failures++ {
-		m, failed := s.take(ctx, 1)
+		m, failed := s.fetchProfile(ctx, 1)
 		if failed == nil {
 			return fmt.Sprintf("a profile of one second at %s, with samples: %d", s.endpoint, m.Snapshot().Total().Samples), nil
 		}
@@ -198,7 +198,7 @@ func (s *Source) Run(ctx context.Context) (sampler.Ending, error) {
 			break
 		}
 		due := time.Now().Add(time.Duration(seconds)*s.second + s.o.Rest)
-		m, err := s.take(ctx, seconds)
+		m, err := s.fetchProfile(ctx, seconds)
 		switch {
 		case ctx.Err() != nil:
 		case errors.Is(err, served.ErrReplaced):
@@ -262,8 +262,8 @@ func (s *Source) length(ctx context.Context) (seconds int, ok bool) {
 	return seconds, seconds > 0
 }
 
-// take asks for one profile, and notes its description of the program.
-func (s *Source) take(ctx context.Context, seconds int) (*ccmap.Map, error) {
+// fetchProfile asks for one profile, and notes its description of the program.
+func (s *Source) fetchProfile(ctx context.Context, seconds int) (*ccmap.Map, error) {
 	if s.owner != nil {
 		if err := s.owner.check(); err != nil {
 			return nil, err

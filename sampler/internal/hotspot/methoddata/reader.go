@@ -105,7 +105,7 @@ func (r *Reader) snapshot() error {
 		return err
 	}
 	r.keep(warm)
-	taken := r.take(warm)
+	taken := r.readProfiles(warm)
 	if !r.calibrated {
 		if err := r.calibrate(taken); err != nil {
 			return err
@@ -161,11 +161,11 @@ func (r *Reader) Update(methods []uint64) {
 	}
 	r.table.Recheck(list)
 	list = slices.DeleteFunc(list, func(h classes.Header) bool { return h.Data == 0 }) // cold, or gone
-	r.table.Load(func() { r.add(r.take(list)) })
+	r.table.Load(func() { r.add(r.readProfiles(list)) })
 }
 
-// take reads the profiles that the headers of methods lead to.
-func (r *Reader) take(list []classes.Header) []*profile {
+// readProfiles reads the profiles that the headers of methods lead to.
+func (r *Reader) readProfiles(list []classes.Header) []*profile {
 	list = r.affordable(list)
 	heads := r.many(list, func(i int) (uint64, int) { return list[i].Data, int(r.l.data) })
 	sizes := make([]int, len(list))

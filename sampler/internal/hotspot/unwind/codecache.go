@@ -87,8 +87,8 @@ type codeCache struct {
 	agree        [codings]int // compiled methods whose outermost scope was theirs
 }
 
-// begin begins a moment.
-func (c *codeCache) begin(now uint64) {
+// beginMoment begins a moment.
+func (c *codeCache) beginMoment(now uint64) {
 	c.now, c.renewed = now, false
 	if c.held > maxHeld {
 		c.blobs, c.held = nil, 0
@@ -158,7 +158,7 @@ func (c *codeCache) blockOf(h *heap, pc uint64) (uint64, bool) {
 // readHeaps reads where the heaps are, and their segment maps.
 func (c *codeCache) readHeaps() {
 	array := c.word(c.l.heaps)
-	head, err := c.take(array, int(max(c.l.arrayData, c.l.arrayLen.at)+8))
+	head, err := c.readBytes(array, int(max(c.l.arrayData, c.l.arrayLen.at)+8))
 	if err != nil {
 		return
 	}
@@ -166,7 +166,7 @@ func (c *codeCache) readHeaps() {
 	if n <= 0 || n > maxHeaps {
 		return
 	}
-	list, err := c.take(word(head, c.l.arrayData), 8*n)
+	list, err := c.readBytes(word(head, c.l.arrayData), 8*n)
 	if err != nil {
 		return
 	}
@@ -185,7 +185,7 @@ func (c *codeCache) readHeaps() {
 }
 
 func (c *codeCache) readHeap(addr uint64, most int) (heap, bool) {
-	raw, err := c.take(addr, int(c.l.heapSize))
+	raw, err := c.readBytes(addr, int(c.l.heapSize))
 	if err != nil {
 		return heap{}, false
 	}
@@ -198,7 +198,7 @@ func (c *codeCache) readHeap(addr uint64, most int) (heap, bool) {
 	if count > uint64(most) {
 		return heap{}, false
 	}
-	h.segments, err = c.take(first, int(count))
+	h.segments, err = c.readBytes(first, int(count))
 	return h, err == nil
 }
 
@@ -247,9 +247,9 @@ func (c *codeCache) again(b *blob) *blob {
 // header reads the fields of a blob. A blob that is no compiled method is shorter, and may
 // be the last one of its heap.
 func (c *codeCache) header(start uint64) []byte {
-	raw, err := c.take(start, int(c.l.sizeNM))
+	raw, err := c.readBytes(start, int(c.l.sizeNM))
 	if err != nil {
-		raw, err = c.take(start, int(c.l.sizeBlob))
+		raw, err = c.readBytes(start, int(c.l.sizeBlob))
 	}
 	if err != nil {
 		return nil
@@ -326,9 +326,9 @@ func (c *codeCache) nameOf(addr uint64) string {
 	if name, ok := c.names[addr]; ok {
 		return name
 	}
-	raw, err := c.take(addr, maxName)
+	raw, err := c.readBytes(addr, maxName)
 	if err != nil { // the string may be the last one of its page
-		raw, err = c.take(addr, int(min(maxName, 4096-addr%4096)))
+		raw, err = c.readBytes(addr, int(min(maxName, 4096-addr%4096)))
 	}
 	if err != nil {
 		return ""
@@ -386,7 +386,7 @@ func (c *codeCache) readPart(p part) []byte {
 	if p.to <= p.from || p.to-p.from > maxBlobData {
 		return nil
 	}
-	raw, err := c.take(p.from, int(p.to-p.from))
+	raw, err := c.readBytes(p.from, int(p.to-p.from))
 	if err != nil {
 		return nil
 	}

@@ -23,7 +23,7 @@ func (u *Unwinder) slots(top *blob, r *process.Registers, whole uint64, dst []ui
 // MachEpilogNode and return_op): pop rbp; cmp rsp, [r15+…], to stop for the JVM; ja; ret.
 func (u *Unwinder) leaving(pc uint64) (above uint64, ok bool) {
 	const before = 7 // bytes of the comparison
-	code, err := u.take(pc-before, before+3)
+	code, err := u.readBytes(pc-before, before+3)
 	if err != nil {
 		return 0, false
 	}

@@ -325,7 +325,7 @@ func TestCrowd(t *testing.T) {
 		l := layout17.threads
 		m := &memory{live: crowd{&l, c.n}}
 		threads := threads{memory: m, l: &l}
-		m.begin(nil)
+		m.renewBudget(nil)
 		want := uint64(0)
 		if c.found {
 			want = crowdThreads + (c.tid-1)*crowdStride

@@ -27,8 +27,8 @@ type memory struct {
 	reads, bytes, steps int // left
 }
 
-// begin renews the budget.
-func (m *memory) begin(pieces []process.Piece) {
+// renewBudget renews the budget.
+func (m *memory) renewBudget(pieces []process.Piece) {
 	m.pieces, m.reads, m.bytes, m.steps = pieces, maxReads, maxBytes, maxSteps
 }
 
@@ -63,8 +63,8 @@ func (m *memory) read(addr uint64, buf []byte) error {
 	return m.live.Read(addr, buf)
 }
 
-// take returns n bytes.
-func (m *memory) take(addr uint64, n int) ([]byte, error) {
+// readBytes returns n bytes.
+func (m *memory) readBytes(addr uint64, n int) ([]byte, error) {
 	if n < 0 || n > m.bytes {
 		m.bytes = -1
 		return nil, errTooMuch

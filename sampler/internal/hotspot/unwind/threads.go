@@ -47,7 +47,7 @@ func (t *threads) tidOf(thread uint64) uint32 {
 // learn reads the list, and the OS threads of all its threads with two calls for 1,024.
 func (t *threads) learn() {
 	t.byTID = nil
-	head, err := t.take(t.word(t.l.list), int(max(t.l.threads, t.l.length.at))+8)
+	head, err := t.readBytes(t.word(t.l.list), int(max(t.l.threads, t.l.length.at))+8)
 	if err != nil {
 		return
 	}
@@ -55,7 +55,7 @@ func (t *threads) learn() {
 	if n <= 0 || n > maxThreads {
 		return
 	}
-	raw, err := t.take(word(head, t.l.threads), 8*n)
+	raw, err := t.readBytes(word(head, t.l.threads), 8*n)
 	if err != nil {
 		return
 	}
@@ -107,7 +107,7 @@ type anchor struct{ sp, fp, pc uint64 }
 
 // readAnchor reads an anchor; zero where it cannot be read.
 func (m *memory) readAnchor(l *threadLayout, addr uint64) anchor {
-	raw, err := m.take(addr, int(max(l.sp, l.fp, l.pc))+8)
+	raw, err := m.readBytes(addr, int(max(l.sp, l.fp, l.pc))+8)
 	if err != nil {
 		return anchor{}
 	}

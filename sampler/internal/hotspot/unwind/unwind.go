@@ -50,8 +50,8 @@ const maxFrames = 8192
 // Unwind finds the Java frames of a moment. It reuses the slices of st.
 func (u *Unwinder) Unwind(m *process.Moment, st *Stack) {
 	*st = Stack{Frames: st.Frames[:0], Native: st.Native[:0]}
-	u.begin(m.Objects)
-	u.cache.begin(m.Time)
+	u.renewBudget(m.Objects)
+	u.cache.beginMoment(m.Time)
 	u.stack, u.cut = view{m.Regs.SP, m.Stack}, m.Cut
 	if !m.HasRegs {
 		st.Why = NoRegisters

@@ -163,7 +163,7 @@ func (l *lineInfo) rows(u *debuginfo.Unit) rows {
 		return nil
 	}
 	c := rowCollector{l: l}
-	c.begin()
+	c.beginSequence()
 	_ = table.EachRow(c.add) // the sequences before a defect are good
 	all := c.rows[:c.sequence]
 	slices.SortStableFunc(all, compareRows)
@@ -183,7 +183,7 @@ type rowCollector struct {
 	low      uint64 // lowest address of this sequence
 }
 
-func (c *rowCollector) begin() { c.sequence, c.low = len(c.rows), math.MaxUint64 }
+func (c *rowCollector) beginSequence() { c.sequence, c.low = len(c.rows), math.MaxUint64 }
 
 // add takes a row that has a line. It drops lines from 2³¹ and files from 2³² on.
 func (c *rowCollector) add(r *debuginfo.Row) {
@@ -206,7 +206,7 @@ func (c *rowCollector) end(address uint64) {
 	} else {
 		c.rows = append(c.rows, row{address: uint32(address)})
 	}
-	c.begin()
+	c.beginSequence()
 }
 
 // at returns the row of an address, from low on, or the zero row. If the compiler gives

@@ -210,7 +210,7 @@ func TestAskingAgainIsFree(t *testing.T) {
 func TestRowsOfDroppedCode(t *testing.T) {
 	t.Parallel()
 	c := rowCollector{l: &lineInfo{code: 100, budget: debuginfo.NewBudget(0)}}
-	c.begin()
+	c.beginSequence()
 	for _, r := range []debuginfo.Row{
 		{Address: 0, Line: 1}, {Address: 9, End: true}, // at 0
 		{Address: 10, Line: 2, File: 3}, {Address: 12, Line: 0}, {Address: 14, Line: 4}, {Address: 16, End: true},
