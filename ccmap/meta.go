@@ -59,6 +59,9 @@ const CommentWarning = "warning: "
 // CommentParts begins the comment that names the programs of a merge, which has no Target then.
 const CommentParts = "merged of "
 
+// CommentNoKernel begins the comment that says why a profile has no time in the kernel.
+const CommentNoKernel = "time in the kernel is left out: "
+
 // CommentHeld begins the comment that says which budget has kept a session from more samples.
 const CommentHeld = "held: "
 

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"strings"
 
 	"github.com/ccmapd/ccmapd/ccmap"
 	"github.com/ccmapd/ccmapd/ccmap/compare"
@@ -87,10 +88,19 @@ var diffColumns = columns[*Diff]{
 	col("", "level", "highest probability that a list names a change at all if nothing changed", func(v *Diff) float64 { return v.Level }),
 	col("", "least", "smallest change that is called significant, in points", func(v *Diff) float64 { return v.Least }),
 	col("", "cut_at,omitempty", "compared frames of each stack, the innermost, if one profile has no more", func(v *Diff) int { return v.CutAt }),
+	array("left_out,omitempty", "what only one of both profiles can have", leftOutColumns, func(_ *Profile, v *Diff) []compare.LeftOut { return v.LeftOut }),
 	object("methods,omitempty", "with all their callees", listColumns, func(_ *Profile, v *Diff) *compare.Changes { return given(v.Methods, v.lists.Methods) }),
 	object("edges,omitempty", "calls of one method by another, at one position", listColumns, func(_ *Profile, v *Diff) *compare.Changes { return given(v.Edges, v.lists.Edges) }),
 	object("contexts,omitempty", "whole stacks down to a method", listColumns, func(_ *Profile, v *Diff) *compare.Changes { return given(v.Contexts, v.lists.Contexts) }),
 	notesMember((*Diff).notes),
+}
+
+var leftOutColumns = columns[compare.LeftOut]{
+	col("", "what", "time in the kernel, or a method", func(l compare.LeftOut) string { return l.What }),
+	col("", "why", "one profile cannot have it", func(l compare.LeftOut) string { return l.Why }),
+	col("", "callers", "it counts for its callers, else not at all", func(l compare.LeftOut) bool { return l.Callers }),
+	col("", "share_a", "share of profile A", func(l compare.LeftOut) percent { return percent(l.ShareA) }),
+	col("", "share_b", "share of profile B", func(l compare.LeftOut) percent { return percent(l.ShareB) }),
 }
 
 var listColumns = columns[compare.Changes]{
@@ -203,7 +213,11 @@ func formatP(p float64) string {
 func (v *Diff) JSON() any { return diffColumns.json(nil, v) }
 
 func (v *Diff) notes() []string {
-	return append(caveats([]*Profile{v.a, v.b}, v.by), cutNote(v.a, v.b, v.CutAt)...)
+	notes := append(caveats([]*Profile{v.a, v.b}, v.by), cutNote(v.a, v.b, v.CutAt)...)
+	for _, l := range v.LeftOut {
+		notes = append(notes, leftOutNote(l))
+	}
+	return notes
 }
 
 // shownFrames is how many frames of a path are printed: the innermost ones.
@@ -315,6 +329,22 @@ func cutNote(a, b *Profile, frames int) []string {
 	}
 	return []string{fmt.Sprintf("one of %s and %s has no stacks of more than %d frames, at which runtime/pprof cuts them: of both, the innermost %d of each are compared.",
 		a.Path, b.Path, frames, frames)}
+}
+
+// leftOutNote says what only one of both profiles can have, and how much that is.
+func leftOutNote(l compare.LeftOut) string {
+	became := "is left out of both"
+	if l.Callers {
+		became = "counts for its callers"
+	}
+	var parts []string
+	if l.ShareA > 0 {
+		parts = append(parts, figure.Percent(l.ShareA)+" of A")
+	}
+	if l.ShareB > 0 {
+		parts = append(parts, figure.Percent(l.ShareB)+" of B")
+	}
+	return fmt.Sprintf("%s (%s) %s: %s.", l.What, strings.Join(parts, ", "), became, l.Why)
 }
 
 // distinct leaves out profiles that are compared with themselves.

@@ -39,6 +39,9 @@ type Diff struct {
 	Level  float64
 	Least  float64 // points
 	CutAt  int     // see [Result]
+	// LeftOut lists what was left out of the profiles, so that they compare by what both can have: a profile of
+	// runtime/pprof, for example, has no time in the kernel.
+	LeftOut []LeftOut
 
 	Methods  Changes // with all their callees
 	Edges    Changes // calls of one method by another, at one position
@@ -113,6 +116,9 @@ func (o DiffOptions) checked() (DiffOptions, error) {
 // quarters of its change or more, and is as significant: the change is listed
 // there.
 //
+// What only one of both profiles can have, however the program behaves, is left out (see
+// [LeftOut]), unless one was pruned.
+//
 // The error wraps [ErrEmpty] or, where the profiles measure different things,
 // [ccmap.ErrUnlike], or says which option makes no sense.
 func Differences(a, b *ccmap.Snapshot, o DiffOptions) (Diff, error) {
@@ -120,11 +126,12 @@ func Differences(a, b *ccmap.Snapshot, o DiffOptions) (Diff, error) {
 	if err != nil {
 		return Diff{}, fmt.Errorf("find differences: %w", err)
 	}
+	a, b, left := seenByBoth(a.WithoutLabels(), b.WithoutLabels(), o.Weight)
 	t, err := lay(a, b, Options{Weight: o.Weight, Absorb: o.Absorb})
 	if err != nil {
 		return Diff{}, fmt.Errorf("find differences: %w", err)
 	}
-	d := Diff{Weight: o.Weight, A: t.describe(t.a), B: t.describe(t.b), Level: o.Level, Least: o.Least, CutAt: t.cutAt}
+	d := Diff{Weight: o.Weight, A: t.describe(t.a), B: t.describe(t.b), Level: o.Level, Least: o.Least, CutAt: t.cutAt, LeftOut: left}
 	x := t.tallies()
 	methods, edges := t.once(x)
 	callers := t.callers(x, t.joined())

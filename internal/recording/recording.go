@@ -91,7 +91,7 @@ func describe(meta *ccmap.Meta, choice engine.Choice) {
 	meta.Target, meta.Engine = info.Target, info.Engine
 	comments := []string{"engine " + info.Engine + ": " + choice.Why}
 	if info.NoKernelTime != "" {
-		comments = append(comments, "time in the kernel is left out: "+info.NoKernelTime)
+		comments = append(comments, ccmap.CommentNoKernel+info.NoKernelTime)
 	}
 	if info.Of != "" {
 		comments = append(comments, "samples of "+info.Of)
