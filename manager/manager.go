@@ -118,7 +118,7 @@ func (m *Manager) Run(ctx context.Context) (Report, error) {
 	defer m.stop(nil)
 	began := m.beginSession()
 	ending, err := m.sample(ctx)
-	if !ending.Exited && ctx.Err() != nil {
+	if !ending.Exited && ctx.Err() != nil && (err == nil || ending.Reason != "") {
 		ending.Reason = "stopped: " + context.Cause(ctx).Error()
 	}
 	m.endSession(ending)

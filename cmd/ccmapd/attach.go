@@ -85,6 +85,13 @@ func newAttachCmd(env *environment) subcommand {
 	cmd.Flags().BoolVar(&live, "live", false, "show the hottest methods, redrawn once a second: see 'ccmapd top --help'")
 	cmd.Flags().BoolVar(&byDaemon, daemonFlag, false, "have the daemon sample the process, as its configuration says")
 	cmd.MarkFlagsMutuallyExclusive("live", daemonFlag, childrenFlag)
+	check := cmd.PreRunE
+	cmd.PreRunE = func(cmd *cobra.Command, args []string) error {
+		if byDaemon { // the flags of sampling are refused later, and the daemon writes the outputs
+			return nil
+		}
+		return check(cmd, args)
+	}
 	return subcommand{cmd, attaching(isURL)}
 }
 

@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -107,11 +108,29 @@ func attachURL(cmd *cobra.Command, env *environment, f *samplingFlags, server se
 	if err != nil {
 		return err
 	}
-	return explainURL(runAttach(cmd.Context(), env, f.config(env), live, func(ctx context.Context) session.Opener {
+	c := f.config(env)
+	c.Began = time.Now() // a server that is slow to answer does not make the session longer
+	return explainURL(runAttach(cmd.Context(), env, c, live, func(ctx context.Context) session.Opener {
 		return func(o sampler.ProcessOptions) (engine.Choice, error) {
-			return openServed(ctx, address, server, engine.HTTPOptions{Sink: o.Sink, Logger: o.Logger})
+			return openInTime(ctx, c, func(ctx context.Context) (engine.Choice, error) {
+				return openServed(ctx, address, server, engine.HTTPOptions{Sink: o.Sink, Logger: o.Logger, Needed: true})
+			})
 		}
 	}))
+}
+
+// openInTime opens a source before the end of the session, if that has one.
+func openInTime(ctx context.Context, c session.Config, open func(context.Context) (engine.Choice, error)) (engine.Choice, error) {
+	if c.Duration == 0 {
+		return open(ctx)
+	}
+	ctx, cancel := context.WithDeadline(ctx, c.Began.Add(c.Duration))
+	defer cancel()
+	choice, err := open(ctx)
+	if err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		err = fmt.Errorf("%w: no answer within --duration %v", err, c.Duration)
+	}
+	return choice, err
 }
 
 // openServed opens the source of a program that serves its own profiles.

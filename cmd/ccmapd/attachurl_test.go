@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/ccmapd/ccmapd/export"
 	"github.com/ccmapd/ccmapd/internal/profiletest"
@@ -94,5 +95,41 @@ func TestNameOfURL(t *testing.T) {
 		if err := f.forURL(cmd, address); err != nil || len(f.outputs) != 1 || f.outputs[0] != want {
 			t.Errorf("%s: %q, %v", address, f.outputs, err)
 		}
+	}
+}
+
+// TestAttachURLWithoutProfiles: where no request succeeds, attach fails, in time and also with -q, and writes nothing.
+func TestAttachURLWithoutProfiles(t *testing.T) {
+	t.Parallel()
+	for name, answers := range map[string]http.HandlerFunc{
+		"busy": func(w http.ResponseWriter, r *http.Request) {
+			if r.URL.Path == "/debug/pprof/profile" {
+				http.Error(w, "cpu profiling already in use", http.StatusInternalServerError)
+			}
+		},
+		"hangs": func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() },
+		"hangs at profiles": func(_ http.ResponseWriter, r *http.Request) {
+			if r.URL.Path == "/debug/pprof/profile" {
+				<-r.Context().Done()
+			}
+		},
+		"slow": func(_ http.ResponseWriter, _ *http.Request) { time.Sleep(700 * time.Millisecond) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			server := httptest.NewServer(answers)
+			defer server.Close()
+			out, began := filepath.Join(t.TempDir(), "out.pb.gz"), time.Now()
+			r := runEngines(t, nil, "attach", server.URL, "-q", "-d", "2s", "-o", out)
+			if took := time.Since(began); took > 8*time.Second {
+				t.Errorf("2 s took %v", took)
+			}
+			if r.code != exitFailed || !strings.Contains(r.stderr, "ccmapd: ") || r.stdout != "" {
+				t.Errorf("%+v", r)
+			}
+			if _, err := os.Stat(out); err == nil {
+				t.Error("an empty profile was written")
+			}
+		})
 	}
 }

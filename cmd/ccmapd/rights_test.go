@@ -212,6 +212,25 @@ func TestSymbolCache(t *testing.T) {
 	}
 }
 
+// TestAttachByDaemonWritesNothing: where the daemon samples, the working directory need not be writable.
+func TestAttachByDaemonWritesNothing(t *testing.T) {
+	t.Parallel()
+	if os.Getuid() != 0 {
+		testrun.Lacks(t, "only root may start programs as another user")
+	}
+	const nobody = 65534
+	path, err := exec.LookPath("ccmapd")
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(programtest.Copy(t, path, "ccmapd"), "attach", "--daemon", strconv.Itoa(os.Getpid()))
+	cmd.Env = append(os.Environ(), "CCMAPD_SOCKET=/nonexistent/socket")
+	cmd.Dir, cmd.SysProcAttr = "/", &unix.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}
+	if out, err := cmd.CombinedOutput(); err == nil || strings.Contains(string(out), "directory /") || strings.Contains(string(out), "directory .") || !strings.Contains(string(out), "daemon") {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
+
 // TestKernelNamesNeedRights: the kernel hides the addresses of its functions from other users, who are told so before
 // anything is started. Root's ccmapd gives CAP_SYSLOG up when it has read them.
 func TestKernelNamesNeedRights(t *testing.T) {

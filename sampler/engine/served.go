@@ -35,7 +35,7 @@ type Served struct {
 func OpenServed(ctx context.Context, o Served) (Choice, error) {
 	m := o.Maps
 	m.URL, m.Sink, m.Credentials, m.CAFile, m.Dial = o.URL, o.Sink, o.Credentials, o.CAFile, o.Dial
-	m.NoLabels, m.Build, m.MaxFailures, m.MaxNames, m.Logger = o.NoLabels, o.Build, o.MaxFailures, o.MaxNames, o.Logger
+	m.NoLabels, m.Build, m.MaxFailures, m.Needed, m.MaxNames, m.Logger = o.NoLabels, o.Build, o.MaxFailures, o.Needed, o.MaxNames, o.Logger
 	host, err := hosted.Open(ctx, m)
 	if err == nil {
 		return Choice{Source: host, Why: hosted.Why}, nil

@@ -74,6 +74,7 @@ type Options struct {
 
 	Build       string // of the program: another one ends Run; empty: the first look says
 	MaxFailures int    // failed looks in a row that end Run; 0: it goes on asking
+	Needed      bool   // Run fails if all looks failed
 
 	// Dial connects to the server, within 10 s; nil: by the network.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
@@ -175,10 +176,11 @@ func (s *Source) Profiles() <-chan *ccmap.Map { return s.profiles }
 // consumer must take them until Run returns: the last one comes after ctx is done.
 func (s *Source) Run(ctx context.Context) (sampler.Ending, error) {
 	defer s.Close()
-	failures := 0
+	failures, looked := 0, false
+	var err error
 	for ctx.Err() == nil {
 		began := time.Now()
-		err := s.deliver(ctx)
+		err = s.deliver(ctx)
 		switch {
 		case ctx.Err() != nil:
 		case errors.Is(err, served.ErrReplaced):
@@ -190,12 +192,15 @@ func (s *Source) Run(ctx context.Context) (sampler.Ending, error) {
 			s.fail(err)
 			served.Wait(ctx, s.pause(failures))
 		default:
-			failures = 0
+			failures, looked = 0, true
 			served.Wait(ctx, s.rest(time.Since(began)))
 		}
 	}
 	if failures == 0 {
-		s.finish(ctx)
+		err = s.finish(ctx)
+	}
+	if err != nil && !looked && s.o.Needed {
+		return sampler.Ending{}, fmt.Errorf("profile %s: no look succeeded; the last: %v", s.server, err) // others may have had other reasons
 	}
 	return sampler.Ending{Reason: "stopped"}, nil
 }
@@ -206,12 +211,14 @@ func (s *Source) rest(took time.Duration) time.Duration {
 }
 
 // finish delivers the gain up to the end.
-func (s *Source) finish(ctx context.Context) {
+func (s *Source) finish(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), finalTime)
 	defer cancel()
-	if err := s.deliver(ctx); err != nil {
+	err := s.deliver(ctx)
+	if err != nil {
 		s.o.Logger.Info("no last look", "url", s.server.String(), "error", err)
 	}
+	return err
 }
 
 // deliver looks at all sessions, and sends their gain. Only then the look is the last one: a gain

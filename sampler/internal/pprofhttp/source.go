@@ -69,6 +69,7 @@ type Options struct {
 
 	Build       string // of the program: profiles of another one are not taken; empty: the first profile says
 	MaxFailures int    // failed requests in a row that end Run; 0: it goes on asking
+	Needed      bool   // Run fails if it took no profile, though its time was over or requests failed
 
 	// Dial connects to the server, within 10 s; nil: by the network.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
@@ -201,6 +202,9 @@ func (s *Source) Run(ctx context.Context) (sampler.Ending, error) {
 		m, err := s.fetchProfile(ctx, seconds)
 		switch {
 		case ctx.Err() != nil:
+			if err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded) {
+				s.fail(err) // the answer was due before
+			}
 		case errors.Is(err, served.ErrReplaced):
 			return sampler.Ending{Reason: err.Error(), Exited: true}, nil
 		case err != nil && s.hasEnded(ctx):
@@ -221,7 +225,25 @@ func (s *Source) Run(ctx context.Context) (sampler.Ending, error) {
 			s.wait(ctx, time.Until(due)) // a server that answers at once is not asked without end
 		}
 	}
+	if err := s.fruitless(ctx); err != nil {
+		return sampler.Ending{}, err
+	}
 	return sampler.Ending{Reason: "stopped"}, nil
+}
+
+// fruitless says why Run, whose context is done, took no profile, if one is needed. The error does not wrap the last
+// failure: others may have had other reasons.
+func (s *Source) fruitless(ctx context.Context) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch c := &s.counts; {
+	case !s.o.Needed || c.failures < c.requests:
+	case c.requests > 0:
+		return fmt.Errorf("profile %s: no request of %d succeeded; the last: %v", s.endpoint, c.requests, c.last)
+	case errors.Is(ctx.Err(), context.DeadlineExceeded):
+		return fmt.Errorf("profile %s: there was no time for a profile of a second", s.endpoint)
+	}
+	return nil
 }
 
 // lastBreath is how long a process may take to end once its sockets are closed: the kernel closes them first

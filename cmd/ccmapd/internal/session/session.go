@@ -41,6 +41,7 @@ type Config struct {
 	Unit      ccmap.Unit    // of the samples' weights: CPU time by default
 	Interval  time.Duration // CPU time between two samples of a thread
 	Duration  time.Duration // the session ends after it; 0: never
+	Began     time.Time     // Duration counts from it; zero: from Run
 	Hits      float64       // calls a second to catch; 0: none
 	NoLabels  bool          // of goroutines
 	MaxHost   float64       // part of a core that an engine may take of every CPU; 0: no limit
@@ -158,7 +159,7 @@ var errDuration = errors.New("duration is over")
 func (s *Session) Run(ctx context.Context, live, notices io.Writer) (manager.Report, error) {
 	if s.config.Duration > 0 {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeoutCause(ctx, s.config.Duration, errDuration)
+		ctx, cancel = context.WithDeadlineCause(ctx, s.config.deadline(), errDuration)
 		defer cancel()
 	}
 	if !s.config.Quiet {
@@ -175,6 +176,14 @@ func (s *Session) Run(ctx context.Context, live, notices io.Writer) (manager.Rep
 	written, failed := s.config.Children.Write()
 	r.Written = append(r.Written, written...)
 	return r, errors.Join(err, failed)
+}
+
+// deadline returns when a session that runs now ends.
+func (c *Config) deadline() time.Time {
+	if c.Began.IsZero() {
+		return time.Now().Add(c.Duration)
+	}
+	return c.Began.Add(c.Duration)
 }
 
 // sample runs the manager, with the children beside it.
