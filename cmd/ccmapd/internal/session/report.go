@@ -54,6 +54,9 @@ func (s *Session) Report(w io.Writer, r manager.Report) error {
 	if p.Total().IsZero() {
 		fmt.Fprintln(w, unused(p.Meta().Unit))
 	}
+	for _, sentence := range nextSteps(p, r) {
+		fmt.Fprintln(w, sentence)
+	}
 	reportTroubles(w, r.Source.Counts)
 	reportRecalled(w, r.Source.Counts)
 	reportPruning(w, p, r.Written)
@@ -175,6 +178,7 @@ type ReportJSON struct {
 	CPU      int64         `json:"ccmapd_cpu_ns,omitempty"` // that ccmapd used; unknown where the program is part of it
 	Methods  any           `json:"methods"`                 // the hottest
 	Children any           `json:"children,omitempty"`      // processes, where they were asked for
+	Next     []string      `json:"next,omitempty"`          // sentences: what to do about a profile that has not settled, and to see labels
 }
 
 // lossJSON has the fields of ccmap.Loss. Without clock_ns the time that is
@@ -228,6 +232,7 @@ func (s *Session) newReportJSON(r manager.Report) ReportJSON {
 		Overhead: newOverheadJSON(r.Source.Overhead),
 		CPU:      int64(r.CPU),
 		Methods:  hottest(p, reportMethods).MethodsJSON(),
+		Next:     nextSteps(p, r),
 	}
 	if s.config.Children != nil {
 		out.Children = s.config.Children.JSON()
