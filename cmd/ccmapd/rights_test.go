@@ -231,6 +231,42 @@ func TestAttachByDaemonWritesNothing(t *testing.T) {
 	}
 }
 
+// TestReasonsAreLines: where no engine may sample a process, attach and doctor have the reason of each in a line that is not
+// too long, with the cure, and doctor does not say them twice.
+func TestReasonsAreLines(t *testing.T) {
+	t.Parallel()
+	if os.Getuid() != 0 {
+		testrun.Lacks(t, "only root may start programs as another user")
+	}
+	const nobody = 65534
+	path, err := exec.LookPath("ccmapd")
+	if err != nil {
+		t.Fatal(err)
+	}
+	path = programtest.Copy(t, path, "ccmapd")
+	for name, args := range map[string][]string{"attach": {"attach", "-o", "/tmp/never.json"}, "doctor": {"doctor"}} {
+		cmd := exec.Command(path, append(args, strconv.Itoa(os.Getpid()))...)
+		cmd.Dir, cmd.SysProcAttr = "/", &unix.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}
+		out, _ := cmd.CombinedOutput()
+		if code := cmd.ProcessState.ExitCode(); code != exitPermission {
+			t.Errorf("%s exits with %d", name, code)
+		}
+		for _, reason := range []string{"perf: it belongs to another user", "jfr: it belongs to another user", "pprofhttp: its own profiles"} {
+			if strings.Count(string(out), reason) != 1 {
+				t.Errorf("%s has not %q once:\n%s", name, reason, out)
+			}
+		}
+		for line := range strings.Lines(string(out)) {
+			if len(line) > mostColumns+1 && !strings.Contains(line, "cure: ") {
+				t.Errorf("%s: %d columns: %s", name, len(line)-1, line)
+			}
+			if _, reason, found := strings.Cut(line, "f: "); found && name == "attach" && !strings.Contains(reason, "run ") {
+				t.Errorf("no cure: %s", line)
+			}
+		}
+	}
+}
+
 // TestKernelNamesNeedRights: the kernel hides the addresses of its functions from other users, who are told so before
 // anything is started. Root's ccmapd gives CAP_SYSLOG up when it has read them.
 func TestKernelNamesNeedRights(t *testing.T) {

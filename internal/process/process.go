@@ -311,12 +311,12 @@ func Gone(err error) bool {
 }
 
 // adviceUser says how to get permission, for the message of an error.
-const adviceUser = "run ccmapd as the target's user, or give it CAP_PERFMON and CAP_SYS_PTRACE"
+const adviceUser = "run as its user, or with CAP_PERFMON and CAP_SYS_PTRACE"
 
 // OtherUser explains that the target belongs to another user, or has made
 // itself undumpable.
 func OtherUser(err error) error {
-	return fmt.Errorf("it belongs to another user or forbids tracing: %w (%s): %w", refusal.ErrPermission, adviceUser, err)
+	return As(As(errors.New("it belongs to another user or forbids tracing: "+adviceUser), err), refusal.ErrPermission)
 }
 
 // As returns an error with the text of err, which errors.Is also finds to be kind. The errors

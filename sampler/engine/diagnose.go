@@ -245,12 +245,17 @@ func passedOver(err error) bool {
 var needs = map[string][]string{
 	"bpf":  {checkProgram, checkNamespaces, checkCapabilities, checkCalls, checkLockdown},
 	"perf": {checkProgram, checkCalls, checkOwner, checkParanoid, checkMemlock, checkFiles, checkNamespaces},
+	"jfr":  {checkOwner}, "pprofhttp": {checkOwner},
 }
 
-// cureOf returns the cure of the first check that failed of those that an engine depends on.
+// cureOf returns the cure of the first check that failed of those that an engine depends on. A program that its owner
+// alone may read is not what is wrong.
 func cureOf(engine string, checks []Check) string {
+	failed := func(name string) int {
+		return slices.IndexFunc(checks, func(c Check) bool { return c.Name == name && !c.OK })
+	}
 	for _, name := range needs[engine] {
-		if i := slices.IndexFunc(checks, func(c Check) bool { return c.Name == name && !c.OK }); i >= 0 {
+		if i := failed(name); i >= 0 && (name != checkProgram || failed(checkOwner) < 0) {
 			return checks[i].Cure
 		}
 	}

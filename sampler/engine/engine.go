@@ -21,6 +21,7 @@ import (
 	"fmt"
 	"iter"
 	"slices"
+	"strings"
 
 	"github.com/ccmapd/ccmapd/ccmap"
 	"github.com/ccmapd/ccmapd/internal/advice"
@@ -156,15 +157,22 @@ type refusal struct {
 	err    error
 }
 
-// join returns the reasons why no engine can sample. It names the engines if their
-// reasons differ: a target that no engine can read gives the same one each time.
+// join returns the reasons why no engine can sample, each in a line. It names the engines if their
+// reasons differ: a target that no engine can read gives the same one each time. What no engine avoids is
+// the one reason.
 func join(refused []refusal) error {
+	if last := refused[len(refused)-1].err; errors.Is(last, sampler.ErrNotManaged) || errors.Is(last, sampler.ErrNoProcess) {
+		return last
+	}
 	if !slices.ContainsFunc(refused, func(r refusal) bool { return r.err.Error() != refused[0].err.Error() }) {
 		return refused[0].err
 	}
 	var errs []error
+	if what, _, _ := strings.Cut(refused[0].err.Error(), ": "); strings.HasPrefix(what, attachPrefix) {
+		errs = append(errs, fmt.Errorf("%s: no engine can sample it", what))
+	}
 	for names, r := range byReason(refused) {
-		errs = append(errs, fmt.Errorf("%s: %w", names, r.err))
+		errs = append(errs, fmt.Errorf("%s: %w", names, withoutProcess(r.err)))
 	}
 	return errors.Join(errs...)
 }
@@ -198,7 +206,7 @@ func why(name string, unit ccmap.Unit, refused []refusal) string {
 	}
 	text := "the best engine permitted"
 	for names, r := range byReason(refused) {
-		text += fmt.Sprintf("; %s: %v", names, r.err)
+		text += fmt.Sprintf("; %s: %v", names, withoutProcess(r.err))
 	}
 	return text
 }

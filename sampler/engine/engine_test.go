@@ -119,6 +119,13 @@ func TestAttachReportsEveryRefusal(t *testing.T) {
 	if want := "one, two: unsupported Go: not supported here\none: first reason: not permitted"; err == nil || err.Error() != want {
 		t.Errorf("one reason, twice, and another: %v", err)
 	}
+	of := func(name, reason string) Engine {
+		return refusing(name, fmt.Errorf("attach to process 7: %s: %w", reason, sampler.ErrPermission))
+	}
+	_, err = Attach(context.Background(), []Engine{of("one", "lacks rights"), of("two", "is another's")}, Auto, sampler.ProcessOptions{})
+	if want := "attach to process 7: no engine can sample it\none: lacks rights: not permitted\ntwo: is another's: not permitted"; err == nil || err.Error() != want {
+		t.Errorf("the process is named once: %v", err)
+	}
 	_, err = Attach(context.Background(), all, "one", sampler.ProcessOptions{})
 	if err == nil || strings.Contains(err.Error(), "second") {
 		t.Errorf("error of one engine: %v", err)
@@ -156,6 +163,10 @@ func TestAttachStopsAtAHopelessTarget(t *testing.T) {
 		_, err := Attach(context.Background(), []Engine{refusing("one", hopeless), working("fake", 0)}, Auto, sampler.ProcessOptions{})
 		if _, hinted := advice.Of(err); !hinted || !errors.Is(err, hopeless) {
 			t.Errorf("error %v, want %v with a hint", err, hopeless)
+		}
+		_, err = Attach(context.Background(), []Engine{refusing("one", sampler.ErrPermission), refusing("two", hopeless)}, Auto, sampler.ProcessOptions{})
+		if _, hinted := advice.Of(err); !hinted || !errors.Is(err, hopeless) || errors.Is(err, sampler.ErrPermission) {
+			t.Errorf("error %v, want %v alone", err, hopeless)
 		}
 	}
 }

@@ -53,10 +53,13 @@ func (u *Unreadable) Spare(all []Engine, p Program) []Engine {
 	return spared
 }
 
+// attachPrefix begins the errors of engines, before the number of the process.
+const attachPrefix = "attach to process "
+
 // withoutProcess returns an error without the words that name the process.
 func withoutProcess(err error) error {
-	if inner := errors.Unwrap(err); inner != nil && strings.HasPrefix(err.Error(), "attach to process ") {
-		return inner
+	if what, rest, _ := strings.Cut(err.Error(), ": "); rest != "" && strings.HasPrefix(what, attachPrefix) {
+		return process.As(errors.New(rest), err)
 	}
 	return err
 }

@@ -57,6 +57,9 @@ func (t *Target) open() (err error) {
 		return explain("open process", err)
 	}
 	if t.root, err = unix.Open(fmt.Sprintf("/proc/%d/root", t.pid), unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0); err != nil {
+		if errors.Is(err, os.ErrPermission) {
+			return fmt.Errorf("it belongs to another user: run ccmapd as its user, or as root: %w", unix.EACCES)
+		}
 		return explain("open root directory", err)
 	}
 	if t.status, err = readStatus(t.pid); err != nil {

@@ -8,13 +8,14 @@ import (
 	"strings"
 
 	"github.com/ccmapd/ccmapd/internal/privilege"
+	"github.com/ccmapd/ccmapd/internal/process"
 	"github.com/ccmapd/ccmapd/sampler"
 	"github.com/cilium/ebpf"
 	"golang.org/x/sys/unix"
 )
 
 // adviceRights names the ways to get permission.
-const adviceRights = "run ccmapd as root, or give it CAP_BPF, CAP_PERFMON and CAP_SYS_PTRACE (setcap cap_bpf,cap_perfmon,cap_sys_ptrace+p)"
+const adviceRights = "run ccmapd as root, or give it cap_bpf,cap_perfmon,cap_sys_ptrace"
 
 // vmlinux describes the kernel's types.
 const vmlinux = "/sys/kernel/btf/vmlinux"
@@ -59,9 +60,9 @@ func (m machine) refusal() error {
 	case m.pids == "":
 		reason = "/proc/self/ns/pid cannot be read: mount /proc"
 	case m.pids != initialPIDs:
-		reason = "ccmapd is in a PID namespace, where processes have other numbers: run it outside of the container, or with --pid=host"
+		reason = "ccmapd is in a PID namespace: run it outside of the container, or with --pid=host"
 	case m.time != "" && m.time != initialTime:
-		reason = "ccmapd is in a time namespace, where processes began at other times: run it outside of the container"
+		reason = "ccmapd is in a time namespace: run it outside of the container"
 	default:
 		return nil
 	}
@@ -131,15 +132,20 @@ func rightsHere() rights {
 func (r rights) reason() string {
 	switch {
 	case r.users != "" && r.users != initialUsers:
-		return "root of a user namespace is not root of the machine: run ccmapd outside of the container, or without user namespaces (--userns=host)"
+		return "the root of a user namespace is not the machine's: run ccmapd outside of the container, or with --userns=host"
 	case r.lacking != "":
 		return "ccmapd lacks " + r.lacking + ": " + adviceRights
 	case r.filtered:
-		return "a filter of system calls (seccomp) forbids bpf(2) or perf_event_open(2): start ccmapd with a filter that allows them (--security-opt seccomp=FILE)"
+		return "seccomp forbids bpf(2) or perf_event_open(2): allow them by --security-opt seccomp=FILE"
 	case r.locked():
 		return "the kernel is locked down: boot it with lockdown=integrity, or without lockdown"
 	}
 	return "a security module may forbid it: " + adviceRights
+}
+
+// refuse returns the reason as an error, a sampler.ErrPermission. What the kernel said, err, is no news beside it.
+func (r rights) refuse(err error) error {
+	return process.As(process.As(errors.New(r.reason()), err), sampler.ErrPermission)
 }
 
 // locked reports whether the kernel hides its memory from root's programs, too.
@@ -153,7 +159,7 @@ func explainLoad(err error, r rights) error {
 	case verified && r.locked(), !verified && forbidden(err), errors.Is(err, unix.ENOSYS) && r.filtered:
 		var number unix.Errno // the library's hint, that memory may be locked, misleads
 		errors.As(err, &number)
-		return fmt.Errorf("load BPF program: %w: %s: %w", sampler.ErrPermission, r.reason(), number)
+		return r.refuse(number)
 	case verified:
 		return fmt.Errorf("load BPF program: %w: the kernel's verifier refuses it (--engine perf needs no BPF program): %w; the log ends: %s",
 			sampler.ErrUnsupported, err, logEnd(verifier.Log))
@@ -170,7 +176,7 @@ func logEnd(log []string) string {
 // explainRights adds to an error for want of rights how to get them.
 func explainRights(err error) error {
 	if forbidden(err) {
-		return fmt.Errorf("%w: %s: %w", sampler.ErrPermission, rightsHere().reason(), err)
+		return rightsHere().refuse(err)
 	}
 	return err
 }

@@ -79,6 +79,9 @@ func (f *Finder) Open(ctx context.Context, pid int, o Options) (*Source, error) 
 	return s, nil
 }
 
+// errHiddenSockets: the kernel shows the sockets of a process to its user.
+var errHiddenSockets = errors.New("its own profiles (net/http/pprof) are hidden: run ccmapd as its user, or attach to a URL")
+
 // search asks the sockets that were not asked lately.
 func (f *Finder) search(ctx context.Context, p *process.Pinned, o Options) (*Source, error) {
 	all, err := f.list(p.PID)
@@ -86,7 +89,7 @@ func (f *Finder) search(ctx context.Context, p *process.Pinned, o Options) (*Sou
 	case err != nil && p.Gone():
 		return nil, sampler.ErrNoProcess
 	case errors.Is(err, fs.ErrPermission):
-		return nil, fmt.Errorf("look for its own profiles (net/http/pprof): %w: %w", sampler.ErrPermission, err)
+		return nil, process.As(process.As(errHiddenSockets, err), sampler.ErrPermission)
 	case err != nil:
 		return nil, fmt.Errorf("%w: %w", ErrNoEndpoint, err)
 	}
