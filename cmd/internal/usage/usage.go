@@ -33,7 +33,7 @@ func ExplainFlag(cmd *cobra.Command, err error) error {
 	case errors.As(err, &unknown):
 		return unknownFlag(cmd, unknown)
 	case errors.As(err, &missing):
-		return Errorf("--%s needs a value: --%[1]s %s", missing.GetFlag().Name, valueName(missing.GetFlag()))
+		return Errorf("%s needs a value: %[1]s %s", typedName(missing), valueName(missing.GetFlag()))
 	case errors.As(err, &invalid):
 		return invalidValue(invalid)
 	}
@@ -80,15 +80,31 @@ var standardTypes = map[string]string{
 	"duration": "not a duration: write 10s, 500ms or 1h30m",
 }
 
+// typedName returns the name of a flag as it was typed.
+func typedName(e *pflag.ValueRequiredError) string {
+	if e.GetSpecifiedShortnames() != "" {
+		return "-" + e.GetSpecifiedName()
+	}
+	return "--" + e.GetSpecifiedName()
+}
+
+// flagNames names a flag by its short and its long name: the parser does not tell which was typed.
+func flagNames(f *pflag.Flag) string {
+	if f.Shorthand != "" {
+		return "-" + f.Shorthand + ", --" + f.Name
+	}
+	return "--" + f.Name
+}
+
 func invalidValue(e *pflag.InvalidValueError) error {
 	f, value, cause := e.GetFlag(), strconv.Quote(e.GetValue()), e.Unwrap().Error()
 	if standard, ok := standardTypes[f.Value.Type()]; ok {
-		return Errorf("--%s %s is %s", f.Name, value, standard)
+		return Errorf("%s %s is %s", flagNames(f), value, standard)
 	}
 	if strings.HasPrefix(cause, value) {
-		return Errorf("--%s %s", f.Name, cause)
+		return Errorf("%s %s", flagNames(f), cause)
 	}
-	return Errorf("--%s %s: %s", f.Name, value, cause)
+	return Errorf("%s %s: %s", flagNames(f), value, cause)
 }
 
 // UnknownCommand replaces cobra's error where the command line begins with a word that

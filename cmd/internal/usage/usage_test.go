@@ -18,7 +18,7 @@ func command() *cobra.Command {
 	choice.Register(cmd, "tea", "`KIND` of tea")
 	flags := cmd.Flags()
 	flags.BoolP("milk", "m", false, "with milk")
-	flags.Int("cups", 1, "`N` cups")
+	flags.IntP("cups", "c", 1, "`N` cups")
 	flags.Uint("spoons", 1, "`N` spoons")
 	flags.Float64("litres", 1, "`N` litres")
 	flags.Duration("draw", time.Minute, "`TIME` to draw")
@@ -49,13 +49,15 @@ func TestExplainFlag(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct{ arg, want string }{
 		{"--tea=red", `--tea "red": must be black, green or white`},
-		{"--milk=maybe", `--milk "maybe" is neither true nor false`},
-		{"--cups=1.5", `--cups "1.5" is not a whole number`},
+		{"--milk=maybe", `-m, --milk "maybe" is neither true nor false`},
+		{"--cups=1.5", `-c, --cups "1.5" is not a whole number`},
 		{"--spoons=-1", `--spoons "-1" is not a whole number from 0`},
 		{"--litres=half", `--litres "half" is not a number`},
 		{"--draw=4", `--draw "4" is not a duration: write 10s, 500ms or 1h30m`},
 		{"--pot=cup", `--pot "cup" is not a pot`},
 		{"--cups", `--cups needs a value: --cups N`},
+		{"-c", `-c needs a value: -c N`},
+		{"-cx", `-c, --cups "x" is not a whole number`},
 		{"--sugar", `brew has no flag --sugar`},
 		{"--mil", "brew has no flag --mil\nDid you mean --milk?"},
 		{"--dram", "brew has no flag --dram\nDid you mean --draw?"},
