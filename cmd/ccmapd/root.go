@@ -61,6 +61,7 @@ func newRoot(env *environment) *cobra.Command {
 		Short:   "A call-context profiler for running Go programs, JVMs and WebAssembly modules",
 		Long:    rootLong + "\n\n" + exitCodesHelp + "\n\n" + docsHelp,
 		Example: rootExample,
+		Version: buildVersion(),
 
 		SilenceErrors: true, // run prints them
 		SilenceUsage:  true,
@@ -80,6 +81,8 @@ func newRoot(env *environment) *cobra.Command {
 			return filesAlone(env, cmd, args) // help, completion
 		},
 	}
+	root.SetVersionTemplate("ccmapd {{.Version}}\n")
+	root.Flags().Bool("version", false, "print the version; 'ccmapd version' says more") // cobra would take -v, too
 	root.PersistentFlags().BoolVar(&env.wide, "wide", false, "print names of methods and types whole, however wide tables get")
 	root.SetIn(env.stdin)
 	root.SetOut(env.stdout)
@@ -90,11 +93,11 @@ func newRoot(env *environment) *cobra.Command {
 		&cobra.Group{ID: groupRead, Title: "Read and compare profiles:"},
 		&cobra.Group{ID: groupServe, Title: "Sample many programs for months:"},
 	)
-	commands := []subcommand{
+	commands := append(newOperateCmds(env), []subcommand{
 		newAttachCmd(env), newRunCmd(env), newApplyCmd(env), newDemoCmd(env), newDemoWorkloadCmd(env),
 		newHintsCmd(env), newConvertCmd(env), newMergeCmd(env),
 		newServeCmd(env), newTargetsCmd(env), newDoctorCmd(env), newVersionCmd(env),
-	}
+	}...)
 	for _, q := range view.Questions() {
 		commands = append(commands, newQuestionCmd(env, q))
 	}

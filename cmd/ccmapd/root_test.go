@@ -118,7 +118,7 @@ func TestUsageErrorsSpeakOfFlags(t *testing.T) {
 
 func TestUnknownCommandSuggests(t *testing.T) {
 	t.Parallel()
-	if r := runEngines(t, nil, "atach", "-d", "3s"); !strings.Contains(r.stderr, "Did you mean attach?") {
+	if r := runEngines(t, nil, "atach", "-d", "3s"); !strings.Contains(r.stderr, "Did you mean attach or detach?") {
 		t.Errorf("no suggestion in %q", r.stderr)
 	}
 }

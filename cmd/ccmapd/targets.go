@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"io"
 	"path"
 	"slices"
@@ -49,6 +50,9 @@ func newTargetsCmd(env *environment) subcommand {
 			case asJSON:
 				return terminal.WriteJSON(env.stdout, list)
 			}
+			if len(list.Targets) == 0 {
+				return printNone(cmd.Context(), env.stdout)
+			}
 			return list.print(env.stdout, all)
 		},
 	}
@@ -67,6 +71,31 @@ func targetsOf(ctx context.Context) (list targetList, err error) {
 	return list, err
 }
 
+// printNone says that the daemon has no targets, or none that the caller may see: only who sees all learns which.
+func printNone(ctx context.Context, w io.Writer) error {
+	may, err := rightsAtDaemon(ctx)
+	if err != nil {
+		return err
+	}
+	text := "No targets that you may see."
+	if may != "own" {
+		text = "No targets. 'ccmapd attach --daemon PID' adds one, and so does [[target]] in the configuration."
+	}
+	_, err = fmt.Fprintln(w, text)
+	return err
+}
+
+// rightsAtDaemon returns what the daemon lets the caller do: "everything", "read" or "own".
+func rightsAtDaemon(ctx context.Context) (may string, err error) {
+	var info struct {
+		You struct {
+			May string `json:"may"`
+		} `json:"you"`
+	}
+	err = client.Daemon{}.Get(ctx, &info, "info")
+	return info.You.May, err
+}
+
 // print prints a table of targets. With all it has their rules and troubles.
 func (l targetList) print(w io.Writer, all bool) error {
 	t := &terminal.Table{Columns: []terminal.Column{
@@ -77,10 +106,6 @@ func (l targetList) print(w io.Writer, all bool) error {
 		t.Add(target.Name, string(target.State), figure.Count(int64(target.Counters.Samples)), figure.Count(int64(target.Restarts)), pidsOf(target), executablesOf(target))
 	}
 	out := terminal.NewPrinter(w, false)
-	if len(l.Targets) == 0 {
-		out.Line("No targets that you may see.")
-		return out.Err()
-	}
 	out.Table("", t)
 	for _, target := range l.Targets {
 		printTrouble(out, target, all)

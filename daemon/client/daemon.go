@@ -59,6 +59,12 @@ func (d Daemon) Post(ctx context.Context, value, into any, parts ...string) erro
 	return d.ask(ctx, http.MethodPost, bytes.NewReader(text), into, route(parts...))
 }
 
+// Command asks for a change that has no answer but that it is done, for example [http.MethodPost] of "reload".
+func (d Daemon) Command(ctx context.Context, method string, parts ...string) error {
+	return d.ask(ctx, method, nil, nil, route(parts...))
+}
+
+// ask decodes the answer, unless into is nil.
 func (d Daemon) ask(ctx context.Context, method string, content io.Reader, into any, at *url.URL) error {
 	to := remote{name: "daemon", sockets: (&Reader{Sockets: d.Sockets}).sockets(), url: at, codings: "identity"}
 	if d.URL != nil {
@@ -70,6 +76,9 @@ func (d Daemon) ask(ctx context.Context, method string, content io.Reader, into 
 		return err
 	}
 	defer response.Body.Close()
+	if into == nil {
+		return nil
+	}
 	if err := json.NewDecoder(io.LimitReader(response.Body, mostJSON)).Decode(into); err != nil {
 		return fmt.Errorf("read answer of the daemon: %w", err)
 	}
