@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/ccmapd/ccmapd/internal/advice"
 	"github.com/ccmapd/ccmapd/internal/figure"
 	"github.com/ccmapd/ccmapd/internal/terminal"
 	"github.com/ccmapd/ccmapd/sampler/engine"
@@ -45,11 +46,11 @@ func printReport(w io.Writer, r engine.Report, wide bool) error {
 
 // briefly returns the error of a report that was printed, without the reasons of several engines, which it has.
 func briefly(err error) error {
-	var exit exitError
-	if !errors.As(err, &exit) || !strings.Contains(err.Error(), "\n") {
+	coded := advice.Coded(err)
+	if coded == nil || !strings.Contains(err.Error(), "\n") {
 		return err
 	}
-	return exitError{exit.code, errNoEngine}
+	return &advice.Error{Code: coded.Code, Err: errNoEngine}
 }
 
 // errNoEngine ends a report on several engines.

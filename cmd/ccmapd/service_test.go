@@ -112,7 +112,7 @@ func TestServiceFindsEndpoint(t *testing.T) {
 	roots := s.awaitTarget(t, "roots", "the refusal of a program of root", func(st daemon.TargetStatus) bool {
 		return len(st.Processes) == 1 && st.Processes[0].State == daemon.Refused
 	})
-	if why := roots.Processes[0].Reason; !strings.Contains(why, "root") || !strings.Contains(why, "/fd") {
+	if why := roots.Processes[0].Reason; !strings.Contains(why, "are hidden") || !strings.Contains(why, "URL") {
 		t.Errorf("the reason: %s", why)
 	}
 }
