@@ -21,6 +21,8 @@ import (
 type fakeDaemon struct {
 	mu      sync.Mutex
 	targets []daemon.TargetStatus
+	events  chan daemon.Event
+	sick    error
 }
 
 func (f *fakeDaemon) Targets() []daemon.TargetStatus {
@@ -61,9 +63,9 @@ func (f *fakeDaemon) Resume(string) error                         { return nil }
 func (f *fakeDaemon) Rotate(context.Context, string) error        { return nil }
 func (f *fakeDaemon) Reload() error                               { return nil }
 func (*fakeDaemon) LastReload() error                             { return nil }
-func (f *fakeDaemon) Events(uint64) (<-chan daemon.Event, func()) { return nil, func() {} }
+func (f *fakeDaemon) Events(uint64) (<-chan daemon.Event, func()) { return f.events, func() {} }
 func (f *fakeDaemon) Ready() error                                { return nil }
-func (f *fakeDaemon) Healthy() error                              { return nil }
+func (f *fakeDaemon) Healthy() error                              { return f.sick }
 
 // serveFake serves a fake with engines until the test ends.
 func serveFake(t *testing.T, f *fakeDaemon, engines ...engine.Engine) (socket string) {

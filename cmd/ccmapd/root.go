@@ -96,7 +96,7 @@ func newRoot(env *environment) *cobra.Command {
 	commands := append(newOperateCmds(env), []subcommand{
 		newAttachCmd(env), newRunCmd(env), newApplyCmd(env), newDemoCmd(env), newDemoWorkloadCmd(env),
 		newHintsCmd(env), newConvertCmd(env), newMergeCmd(env),
-		newServeCmd(env), newTargetsCmd(env), newDoctorCmd(env), newVersionCmd(env),
+		newServeCmd(env), newStatusCmd(env), newTargetsCmd(env), newEventsCmd(env), newDoctorCmd(env), newVersionCmd(env),
 	}...)
 	for _, q := range view.Questions() {
 		commands = append(commands, newQuestionCmd(env, q))

@@ -46,6 +46,9 @@ type infoJSON struct {
 	Version string       `json:"version"`
 	Engines []string     `json:"engines"` // best first
 	Targets int          `json:"targets"` // that the caller may see
+	Ready   bool         `json:"ready"`   // the first look for processes is done
+	Healthy bool         `json:"healthy"` // no session is stuck
+	Loaded  bool         `json:"loaded"`  // the last reload took effect
 	Limits  limitsJSON   `json:"limits"`
 	You     identityJSON `json:"you"`
 }
@@ -67,7 +70,11 @@ type identityJSON struct {
 }
 
 func (c *call) info() error {
-	info := infoJSON{Version: c.options.Version, Engines: []string{}, Targets: len(c.visibleTargets()), You: identityJSON{User: c.peer.user, May: "own"}}
+	d := c.options.Daemon
+	info := infoJSON{
+		Version: c.options.Version, Engines: []string{}, Targets: len(c.visibleTargets()), You: identityJSON{User: c.peer.user, May: "own"},
+		Ready: d.Ready() == nil, Healthy: d.Healthy() == nil, Loaded: d.LastReload() == nil,
+	}
 	for _, e := range c.options.Engines {
 		info.Engines = append(info.Engines, e.Name)
 	}
@@ -249,6 +256,7 @@ const heartbeat = 15 * time.Second
 func (c *call) events() error {
 	p := newParams(c.URL.Query())
 	since := p.text("since", c.Request.Header.Get("Last-Event-ID"))
+	follows := p.text("follow", "true") != "false"
 	last, err := strconv.ParseUint("0"+since, 10, 64)
 	if err = errors.Join(p.check(), err); err != nil {
 		return usageError("since=%s is not the number of an event", since)
@@ -266,6 +274,16 @@ func (c *call) events() error {
 	defer beat.Stop()
 	if err := c.push(": ccmapd\n\n"); err != nil {
 		return nil
+	}
+	for !follows {
+		select {
+		case e, ok := <-events:
+			if !ok || c.pushEvent(e) != nil {
+				return nil
+			}
+		default:
+			return nil
+		}
 	}
 	for {
 		select {

@@ -66,12 +66,7 @@ func (d Daemon) Command(ctx context.Context, method string, parts ...string) err
 
 // ask decodes the answer, unless into is nil.
 func (d Daemon) ask(ctx context.Context, method string, content io.Reader, into any, at *url.URL) error {
-	to := remote{name: "daemon", sockets: (&Reader{Sockets: d.Sockets}).sockets(), url: at, codings: "identity"}
-	if d.URL != nil {
-		to.name, to.sockets = d.URL.Redacted(), nil
-		at.Scheme, at.User, at.Host = d.URL.Scheme, d.URL.User, d.URL.Host
-	}
-	response, err := do(ctx, to, method, content)
+	response, err := d.do(ctx, method, content, at)
 	if err != nil {
 		return err
 	}
@@ -83,6 +78,16 @@ func (d Daemon) ask(ctx context.Context, method string, content io.Reader, into 
 		return fmt.Errorf("read answer of the daemon: %w", err)
 	}
 	return nil
+}
+
+// do sends a request. The caller closes the body of the answer.
+func (d Daemon) do(ctx context.Context, method string, content io.Reader, at *url.URL) (*http.Response, error) {
+	to := remote{name: "daemon", sockets: (&Reader{Sockets: d.Sockets}).sockets(), url: at, codings: "identity"}
+	if d.URL != nil {
+		to.name, to.sockets = d.URL.Redacted(), nil
+		at.Scheme, at.User, at.Host = d.URL.Scheme, d.URL.User, d.URL.Host
+	}
+	return do(ctx, to, method, content)
 }
 
 // Names returns the names of all targets that the caller may see.

@@ -34,8 +34,8 @@ type Failures struct {
 	Other        uint64
 }
 
-// add adds the counters of a session.
-func (c *Counters) add(o Counters) {
+// Add adds the counters of a session, or of another target, but for failures and changes of intervals.
+func (c *Counters) Add(o Counters) {
 	c.Samples += o.Samples
 	c.Caught += o.Caught
 	c.SampledNS += o.SampledNS
@@ -47,6 +47,8 @@ func (c *Counters) add(o Counters) {
 	c.Orphaned += o.Orphaned
 	c.Throttled += o.Throttled
 	c.PrunedNodes += o.PrunedNodes
+	c.Unfiled += o.Unfiled
+	c.GivenUp += o.GivenUp
 }
 
 // counters returns the counters of the session. Its map may have been pruned before.

@@ -47,7 +47,7 @@ func (t *tally) keepSession(s *session) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	delete(t.running, s)
-	t.counters.add(s.counters())
+	t.counters.Add(s.counters())
 }
 
 // figures returns the counters of all sessions, how many processes were sampled to their end, how many are neither Go
@@ -57,7 +57,7 @@ func (t *tally) figures() (all Counters, restarts uint64, strangers int, ending 
 	defer t.mu.Unlock()
 	all = t.counters
 	for s := range t.running {
-		all.add(s.counters())
+		all.Add(s.counters())
 	}
 	return all, t.restarts, len(t.strangers), t.ending
 }
