@@ -12,6 +12,7 @@
 //	go -C scripts run ./field jvm                    ten minutes: programs on HotSpot
 //	go -C scripts run ./field hints                  ten minutes: what hints to a JVM's compiler make of a program
 //	go -C scripts run ./field jvmcost                half an hour: how fast they are while they are sampled
+//	go -C scripts run ./field truths                 a quarter of an hour: programs whose shares are known, and pairs without a change
 //	go -C scripts run ./field jvmpeer -async FOLDER  ten minutes: the same programs beside async-profiler
 //
 // Each campaign has a file of its own. It builds its programs ([field.build]), starts
@@ -42,7 +43,7 @@ type field struct {
 
 var campaigns = map[string]func(context.Context, *field) error{
 	"programs": runPrograms, "lockstep": runLockstep, "repetitions": runRepetitions, "pgo": runPGO, "jvm": runJVM, "jvmcost": runJVMCost, "jvmpeer": runJVMPeer,
-	"hints": runHints, "outside": runOutside, "begun": runBegun,
+	"hints": runHints, "outside": runOutside, "begun": runBegun, "truths": runTruths,
 }
 
 func main() {
