@@ -108,7 +108,7 @@ func (g *Gate) Attempt(ctx context.Context, p Process, o Opener) error {
 		return err
 	}
 	defer done()
-	if err := g.MayRead(p); err != nil {
+	if err := g.mayRead(p); err != nil {
 		return err
 	}
 	pin, err := g.host.Pin(p.PID)
@@ -168,9 +168,9 @@ func (g *Gate) IsStranger(file process.FileID) bool {
 	return g.strangers.has(file)
 }
 
-// MayRead returns an error if a process must not be read: it has cost a thread already, or others of its owner have
+// mayRead returns an error if a process must not be read: it has cost a thread already, or others of its owner have
 // cost too many.
-func (g *Gate) MayRead(p Process) error {
+func (g *Gate) mayRead(p Process) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if h, known := g.hung[p.PID]; known && h.Started == p.Started {

@@ -111,7 +111,7 @@ func TestHungIsReadOnce(t *testing.T) {
 	}
 	g.Freed(1)
 	g.Forget(func(pid int) bool { return pid > 2 })
-	if err := g.MayRead(Process{PID: 3, Owner: 1}); !errors.Is(err, hang.ErrHung) || g.IsFull(1) {
+	if err := g.mayRead(Process{PID: 3, Owner: 1}); !errors.Is(err, hang.ErrHung) || g.IsFull(1) {
 		t.Errorf("after the end of one: %v", err)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -53,12 +54,13 @@ func partsOf(path string) (parts []string, err error) {
 		return nil, err
 	}
 	defer dir.Close()
-	all, err := filepath.Glob(safepath.At(dir, "*"+partType))
+	all, err := os.ReadDir(safepath.At(dir, "."))
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("list %s: %w", path, errors.Unwrap(err)) // whose own path is of a descriptor
 	}
 	for _, one := range all {
-		if name := filepath.Base(one); !strings.HasPrefix(name, ".") { // what editors leave
+		name := one.Name()
+		if strings.HasSuffix(name, partType) && !strings.HasPrefix(name, ".") { // as what editors leave
 			parts = append(parts, filepath.Join(path, name))
 		}
 	}

@@ -80,6 +80,15 @@ func TestPartsRefused(t *testing.T) {
 	}
 }
 
+// TestPartsThatCannotBeListed: a file in the place of the directory is an error, and not a directory without files: a
+// reload would drop its targets.
+func TestPartsThatCannotBeListed(t *testing.T) {
+	t.Parallel()
+	if c, err := Load(written(t, map[string]string{"c.toml": "", "c.toml.d": aTarget("a")})); err == nil {
+		t.Errorf("%+v", c)
+	}
+}
+
 // TestPartsOfOthers: a file of FILE.d, or the directory, that others can change is refused.
 func TestPartsOfOthers(t *testing.T) {
 	t.Parallel()

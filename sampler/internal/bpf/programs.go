@@ -322,6 +322,7 @@ func (p *programs) end(one *program) {
 	one.member = nil
 	p.open--
 	if !one.closing {
+		one.life.End(time.Now(), nil)
 		delete(p.known, one.key)
 		return
 	}
