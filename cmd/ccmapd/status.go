@@ -173,8 +173,11 @@ func (s daemonStatus) targets() string {
 			parts = append(parts, fmt.Sprintf("%s %s", figure.Count(int64(n)), state))
 		}
 	}
-	if total == 0 {
+	switch {
+	case total == 0 && s.May == "own":
 		return "none that you may see"
+	case total == 0:
+		return "none"
 	}
 	return fmt.Sprintf("%s (%s)", figure.Count(int64(total)), strings.Join(parts, ", "))
 }

@@ -37,7 +37,7 @@ func TestStatus(t *testing.T) {
 		t.Errorf("%+v of %s%s", s, got.stdout, got.stderr)
 	}
 	sick := serveFake(t, &fakeDaemon{sick: errors.New("target web: no turn for 31 s")})
-	if got := ccmapdAt(t, sick, "status"); got.code != exitFailed || !strings.Contains(got.stdout, "not healthy") || !strings.Contains(got.stdout, "none that you may see") || got.stderr != "" {
+	if got := ccmapdAt(t, sick, "status"); got.code != exitFailed || !strings.Contains(got.stdout, "not healthy") || !strings.Contains(got.stdout, "Targets: none, 0 processes.") || got.stderr != "" {
 		t.Errorf("a sick daemon: %+v", got)
 	}
 }
