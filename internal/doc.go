@@ -30,6 +30,6 @@
 //	supervise   the life of a process that is to be sampled: found, opened, refused, ended
 //	traceetest  processes that a user may or may not trace, and the kernel's answer
 //
-// Packages recording, daemon and feedback are wings of their own, closed to other modules: one session of sampling, the
-// sessions of a machine, and what compilers are told.
+// Packages recording, daemon, feedback and store are wings of their own, closed to other modules: one session of
+// sampling, the sessions of a machine, what compilers are told, and profiles that outlive the run.
 package internal

@@ -1,0 +1,43 @@
+package store
+
+import (
+	"fmt"
+
+	"github.com/klauspost/compress/zstd"
+
+	"github.com/ccmapd/ccmapd/ccmap"
+	"github.com/ccmapd/ccmapd/internal/store/internal/column"
+)
+
+// The encodings of bodies. A number is never given to another encoding. A reader counts a body of an encoding that
+// it does not know as lost.
+const encodingColumns byte = 1 // package column, under zstd
+
+const (
+	bodyWindow = 1 << 20 // bytes that the compression looks back: bodies are small
+	mostBody   = 1 << 30 // bytes of a decompressed body
+)
+
+// The coders are shared: any goroutine may call EncodeAll and DecodeAll.
+var (
+	encoder, _ = zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(1),
+		zstd.WithWindowSize(bodyWindow), zstd.WithLowerEncoderMem(true))
+	decoder, _ = zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(mostBody))
+)
+
+// encodeBody returns a body that needs no other frame to be read.
+func encodeBody(s *ccmap.Snapshot) (body []byte, encoding byte) {
+	return encoder.EncodeAll(column.Append(nil, s), nil), encodingColumns
+}
+
+// decodeBody returns the map of a body.
+func decodeBody(body []byte, encoding byte) (*ccmap.Map, error) {
+	if encoding != encodingColumns {
+		return nil, fmt.Errorf("read body: unknown encoding %d", encoding)
+	}
+	plain, err := decoder.DecodeAll(body, nil)
+	if err != nil {
+		return nil, fmt.Errorf("read body: %w", err)
+	}
+	return column.Decode(plain)
+}

@@ -1,0 +1,31 @@
+// Package store keeps profiles that outlive the run. It works like this:
+//
+//  1. The owner of a map, such as the daemon, begins a [Stream], and appends what the map has counted every few
+//     seconds ([Store.Append]): one write and one sync for all maps.
+//  2. When a period ends, [Store.File] writes all that was counted to an immutable file. What the log has of it
+//     counts no more.
+//  3. The next process opens the store, and gets what is in the log and in no file ([Store.Recovered]).
+//  4. The best file of a build has a second name, which [Store.Retain] leaves alone. Old periods merge into days
+//     ([Store.Compact]).
+//  5. A [Reader] lists and reads files and the log, whoever writes to them.
+//
+// A store is a directory:
+//
+//	lock                                              flock(2) of the writer, with its pid
+//	format                                            version of the layout
+//	log/<n>-<salt>.seg                                frames that are in no file yet: package deltalog
+//	targets/NAME/BUILD/EVENT/FROM-TO.json.zst         a period; FROM-TO.day.json.zst a day
+//	targets/NAME/BUILD/EVENT/best.json.zst            a second name of one of these, or the last one
+//	index                                             qualities of files: a cache
+//	merging                                           a merge of files that was not ended
+//
+// .u<uid>g<gid> before .json.zst says that the processes of this user and group have counted the profile, and that
+// the kernel lets the user trace them. All other files are for masters alone.
+//
+// # Nothing is lost, nothing counts twice
+//
+// A frame is a whole map of what came since the last one: it needs no other frame, so one damaged frame is one frame
+// lost. Before a file is written the log says which frames it will have. The file appears by a rename. From then on
+// the frames are void, whether the log could be told or not; without the file they count. A merge of files is
+// announced in the same way, by a file.
+package store

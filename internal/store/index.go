@@ -1,0 +1,154 @@
+package store
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"io/fs"
+	"maps"
+	"math"
+	"slices"
+
+	"github.com/ccmapd/ccmapd/ccmap"
+	"github.com/ccmapd/ccmapd/internal/cursor"
+)
+
+// index caches what reading a file tells, by the path, size and time of the file. It is never the truth: an entry
+// whose file has changed does not count, and a lost or damaged index is made anew as files are looked at.
+type index struct{ files map[string]indexed }
+
+type indexed struct {
+	size, time int64 // of the file; ns
+	unitBase   string
+	quality    Quality
+}
+
+const (
+	indexMagic = "ccmapd index 1\n"
+	mostIndex  = 64 << 20 // bytes
+	mostPath   = 1 << 12  // bytes of a path, and of a unit
+)
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// find returns the entry of a file, unless the file has changed.
+func (x *index) find(name string, info fs.FileInfo) (indexed, bool) {
+	e, ok := x.files[name]
+	return e, ok && e.size == info.Size() && e.time == info.ModTime().UnixNano()
+}
+
+func (x *index) set(name string, info fs.FileInfo, q Quality, unit ccmap.Unit) {
+	x.files[name] = indexed{info.Size(), info.ModTime().UnixNano(), unit.Base(), q}
+}
+
+// keep forgets all files but those that are there.
+func (x *index) keep(there map[string]bool) {
+	maps.DeleteFunc(x.files, func(name string, _ indexed) bool { return !there[name] })
+}
+
+// readIndex returns the index of a store. It is never nil: with an error, or without a file, it is empty.
+func readIndex(d fileSystem) (*index, error) {
+	x := &index{files: make(map[string]indexed)}
+	f, err := d.Open(indexName)
+	if errors.Is(err, fs.ErrNotExist) {
+		return x, nil
+	}
+	if err != nil {
+		return x, err
+	}
+	defer f.Close()
+	data, err := io.ReadAll(io.LimitReader(f, mostIndex))
+	if err != nil {
+		return x, fmt.Errorf("read %s: %w", indexName, err)
+	}
+	files, err := parseIndex(data)
+	if err != nil {
+		return x, fmt.Errorf("read %s: %w", indexName, err)
+	}
+	x.files = files
+	return x, nil
+}
+
+func parseIndex(data []byte) (map[string]indexed, error) {
+	rest, ok := bytes.CutPrefix(data, []byte(indexMagic))
+	if !ok || len(rest) < 4 {
+		return nil, errors.New("it is no index of this version")
+	}
+	rest, sum := rest[:len(rest)-4], rest[len(rest)-4:]
+	if crc32.Checksum(rest, castagnoli) != binary.LittleEndian.Uint32(sum) {
+		return nil, errors.New("its checksum is wrong")
+	}
+	c := &cursor.Cursor{Data: rest}
+	files := make(map[string]indexed)
+	for !c.Empty() {
+		name := text(c)
+		files[name] = indexed{size: int64(c.U64()), time: int64(c.U64()), unitBase: text(c), quality: parseQuality(c)}
+	}
+	return files, c.Err
+}
+
+func text(c *cursor.Cursor) string {
+	n := c.Uleb()
+	if n > mostPath {
+		c.Fail(errors.New("a text is too long"))
+	}
+	return string(c.Bytes(n))
+}
+
+func parseQuality(c *cursor.Cursor) Quality {
+	q := Quality{Samples: int64(c.U64()), Known: c.Byte() != 0}
+	for _, to := range q.numbers() {
+		*to = math.Float64frombits(c.U64())
+	}
+	return q
+}
+
+func (q *Quality) numbers() []*float64 {
+	return []*float64{&q.Independent, &q.Settled, &q.Pruned, &q.Other, &q.Truncated, &q.Unaccounted}
+}
+
+// append appends the bytes of the index.
+func (x *index) append(b []byte) []byte {
+	b = append(b, indexMagic...)
+	for _, name := range slices.Sorted(maps.Keys(x.files)) {
+		e := x.files[name]
+		b = appendText(b, name)
+		b = binary.LittleEndian.AppendUint64(b, uint64(e.size))
+		b = binary.LittleEndian.AppendUint64(b, uint64(e.time))
+		b = appendText(b, e.unitBase)
+		b = e.quality.append(b)
+	}
+	return binary.LittleEndian.AppendUint32(b, crc32.Checksum(b[len(indexMagic):], castagnoli))
+}
+
+func appendText(b []byte, s string) []byte {
+	s = s[:min(len(s), mostPath)]
+	return append(binary.AppendUvarint(b, uint64(len(s))), s...)
+}
+
+func (q *Quality) append(b []byte) []byte {
+	b = binary.LittleEndian.AppendUint64(b, uint64(q.Samples))
+	known := byte(0)
+	if q.Known {
+		known = 1
+	}
+	b = append(b, known)
+	for _, v := range q.numbers() {
+		b = binary.LittleEndian.AppendUint64(b, math.Float64bits(*v))
+	}
+	return b
+}
+
+// writeIndex replaces the index. An error is logged: nothing depends on it.
+func (s *Store) writeIndex() {
+	err := s.replace(indexName, func(w io.Writer) error {
+		_, err := w.Write(s.index.append(nil))
+		return err
+	})
+	if err != nil {
+		s.log.Warn("cannot write the index of the store", "error", err)
+	}
+}

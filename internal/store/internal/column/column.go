@@ -1,0 +1,210 @@
+package column
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/ccmapd/ccmapd/ccmap"
+	"github.com/ccmapd/ccmapd/internal/cursor"
+)
+
+var (
+	errLong   = errors.New("a list is longer than its bytes")
+	errMethod = errors.New("a method is missing")
+	errParent = errors.New("a parent is missing")
+	errRest   = errors.New("something follows the map")
+)
+
+// Append appends a map.
+func Append(b []byte, s *ccmap.Snapshot) []byte {
+	w := &writer{coder: coder{out: b}, s: s, names: s.Names()}
+	w.rank = make([]uint32, w.names.Len())
+	w.use()
+	exact, meta := s.ActivationsExact(), s.Meta()
+	w.bool(&exact)
+	w.meta(&meta)
+	list(&w.coder, &w.methods, w.method)
+	w.nodes()
+	w.lists()
+	return w.out
+}
+
+// Decode returns the map of bytes that Append has appended. Other bytes are an error, or another valid map.
+func Decode(b []byte) (*ccmap.Map, error) {
+	m := ccmap.New(ccmap.Options{})
+	r := &reader{coder: coder{in: cursor.Cursor{Data: b}, reading: true}, m: m, names: m.Names()}
+	var exact bool
+	r.bool(&exact)
+	m.SetExact(exact)
+	r.meta(m.Meta())
+	var methods []ccmap.Method
+	list(&r.coder, &methods, r.method)
+	r.ids = make([]ccmap.MethodID, len(methods))
+	for i := range methods {
+		if methods[i].Name == "" {
+			r.in.Fail(errMethod)
+			break
+		}
+		r.ids[i] = r.names.Intern(methods[i])
+	}
+	r.nodes()
+	r.lists()
+	if r.in.Err == nil && !r.in.Empty() {
+		r.in.Fail(errRest)
+	}
+	if r.in.Err != nil {
+		return nil, fmt.Errorf("decode map: %w", r.in.Err)
+	}
+	return m, nil
+}
+
+// method codes the description of a method.
+func (c *coder) method(m *ccmap.Method) {
+	c.text(&m.Name)
+	c.text(&m.Signature)
+	c.text(&m.Receiver)
+	c.text(&m.File)
+	signed(c, &m.StartLine)
+	unsigned(c, &m.Coordinate)
+	c.text(&m.Module)
+}
+
+// records are the lists of a map beside its nodes. Methods are numbers in the list of methods plus 1; 0 is none.
+type records struct {
+	lines     []lineRecord
+	inlined   []callRecord
+	mappings  []mappingRecord
+	addresses []ccmap.Address
+	edges     []ccmap.PrunedEdge
+	pruned    []ccmap.PrunedMethod
+	points    []ccmap.Point
+}
+
+type lineRecord struct {
+	frame ccmap.Frame
+	line  int32
+}
+
+type callRecord struct {
+	caller ccmap.Frame
+	callee ccmap.MethodID
+}
+
+type mappingRecord struct {
+	module string
+	ccmap.Mapping
+}
+
+// all codes all lists.
+func (r *records) all(c *coder, ids func(*ccmap.MethodID)) {
+	frame := func(f *ccmap.Frame) {
+		ids(&f.Method)
+		c.offset(&f.Offset)
+	}
+	list(c, &r.lines, func(l *lineRecord) {
+		frame(&l.frame)
+		signed(c, &l.line)
+	})
+	list(c, &r.inlined, func(i *callRecord) {
+		frame(&i.caller)
+		ids(&i.callee)
+	})
+	list(c, &r.mappings, func(m *mappingRecord) {
+		c.text(&m.module)
+		c.text(&m.File)
+		for _, v := range []*uint64{&m.Start, &m.Limit, &m.Offset} {
+			c.uint(v)
+		}
+	})
+	list(c, &r.addresses, func(a *ccmap.Address) {
+		list(c, &a.Frames, frame)
+		c.bool(&a.Call)
+		c.uint(&a.Offset)
+	})
+	list(c, &r.edges, func(e *ccmap.PrunedEdge) {
+		ids(&e.Caller)
+		c.offset(&e.Offset)
+		ids(&e.Callee)
+		c.counters(&e.Total)
+	})
+	list(c, &r.pruned, func(p *ccmap.PrunedMethod) {
+		ids(&p.Method)
+		c.counters(&p.Self)
+		c.counters(&p.Cumulative)
+	})
+	list(c, &r.points, func(p *ccmap.Point) { c.point(p, ids, frame) })
+}
+
+func (c *coder) counters(v *ccmap.Counters) {
+	for k := range ccmap.NumCounters {
+		unsigned(c, k.Of(v))
+	}
+}
+
+func (c *coder) point(p *ccmap.Point, ids func(*ccmap.MethodID), frame func(*ccmap.Frame)) {
+	unsigned(c, &p.Origin)
+	unsigned(c, &p.Kind)
+	c.bool(&p.Frozen)
+	ids(&p.Method)
+	c.offset(&p.Offset)
+	c.offset(&p.End)
+	unsigned(c, &p.Phase)
+	inContext := p.Callers != nil
+	if c.bool(&inContext); inContext {
+		list(c, &p.Callers, frame)
+		if p.Callers == nil {
+			p.Callers = []ccmap.Frame{}
+		}
+	}
+	unsigned(c, &p.Count)
+	list(c, &p.Values, func(v *ccmap.PointValue) {
+		if id := ccmap.MethodID(v.Value); p.Kind.HasMethods() {
+			ids(&id)
+			v.Value = uint64(id)
+		} else {
+			c.uint(&v.Value)
+		}
+		unsigned(c, &v.Count)
+	})
+	for _, v := range []*int64{&p.Other, &p.Aged, &p.Nulls} {
+		signed(c, v)
+	}
+}
+
+// column codes a number of each node.
+func column[T any](c *coder, nodes []T, code func(*T)) {
+	for i := range nodes {
+		code(&nodes[i])
+	}
+}
+
+// node is a node as the columns have it.
+type node struct {
+	up     uint64 // nodes from the parent to it, less 1
+	offset uint32
+	method ccmap.MethodID
+	self   ccmap.Counters
+}
+
+// columns codes nodes, a column after the other: equal numbers lie together.
+func (c *coder) columns(nodes []node, ids func(*ccmap.MethodID)) {
+	column(c, nodes, func(n *node) { c.uint(&n.up) })
+	column(c, nodes, func(n *node) { c.offset(&n.offset) })
+	column(c, nodes, func(n *node) { ids(&n.method) })
+	for k := range ccmap.NumCounters {
+		column(c, nodes, func(n *node) { unsigned(c, k.Of(&n.self)) })
+	}
+}
+
+// compactRecords drops copies.
+func compactRecords[T comparable](records []T) []T {
+	seen := make(map[T]bool, len(records))
+	return slices.DeleteFunc(records, func(r T) bool {
+		if seen[r] {
+			return true
+		}
+		seen[r] = true
+		return false
+	})
+}

@@ -1,0 +1,274 @@
+package store
+
+import (
+	"bytes"
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/ccmapd/ccmapd/ccmap"
+	"github.com/ccmapd/ccmapd/internal/advice"
+	"github.com/ccmapd/ccmapd/internal/process"
+	"github.com/ccmapd/ccmapd/internal/store/internal/deltalog"
+	"github.com/ccmapd/ccmapd/internal/store/internal/disk"
+)
+
+// Kind says what an entry is.
+type Kind string
+
+// The kinds of entries.
+const (
+	KindPeriod  Kind = "period"  // a file
+	KindBest    Kind = "best"    // the best file of a build, which may be a period's, too: sums leave it out
+	KindRunning Kind = "running" // of the log
+)
+
+// Entry is a stored profile.
+type Entry struct {
+	Kind     Kind
+	Target   string
+	Build    string // as its directory is called; of the log the whole id
+	Event    string
+	Unit     ccmap.Unit // its base is empty where the index does not know the file
+	Owner    process.Owner
+	From, To time.Time // UTC; of a best file whose period is gone the time that it was written
+	Path     string    // of the file; empty in the log
+	Size     int64     // bytes
+	Level    Level
+	Best     bool     // the best file of its build is this one
+	Quality  *Quality // nil: not known, the file must be read
+
+	name string
+	log  *stored
+}
+
+// stored is an entry of the log.
+type stored struct {
+	key     Key
+	streams []stream
+}
+
+// Reader reads a store, whoever writes to it. Any goroutine may call its methods.
+type Reader struct {
+	dir  string
+	disk fileSystem
+}
+
+// NewReader returns a reader of a directory. The error of a directory that is missing wraps [fs.ErrNotExist].
+func NewReader(dir string) (*Reader, error) {
+	r := &Reader{dir: dir, disk: disk.At(dir)}
+	version, err := readFormat(r.disk)
+	if errors.Is(err, fs.ErrNotExist) {
+		_, err = os.Stat(filepath.Join(dir, targetsDir)) // of an earlier version of ccmapd
+	}
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("read store %s: %w", dir, err)
+	case version > Version:
+		return nil, advice.Add(fmt.Errorf("read store %s: %w", dir, ErrNewer), "Use that version of ccmapd.")
+	}
+	return r, nil
+}
+
+// Reader returns a reader of the store.
+func (s *Store) Reader() *Reader { return &Reader{dir: s.Dir, disk: s.disk} }
+
+// Filter chooses entries. Its zero value chooses all files.
+type Filter struct {
+	Target, Event string                   // empty: any
+	Build         string                   // a beginning of it; empty: any
+	Running       bool                     // those of the log, too
+	Visible       func(process.Owner) bool // nil: all
+}
+
+func (f *Filter) takes(e *Entry) bool {
+	return (f.Target == "" || f.Target == e.Target) && (f.Event == "" || f.Event == e.Event) &&
+		(f.Build == "" || isBuild(e.Build, f.Build)) && (f.Visible == nil || f.Visible(e.Owner))
+}
+
+// isBuild reports whether a build may be meant by the beginning of an id. Names of directories are shortened.
+func isBuild(build, prefix string) bool {
+	name, want := BuildName(build), BuildName(prefix)
+	return len(want) <= len(name) && name[:len(want)] == want
+}
+
+// Listing are the entries of a store.
+type Listing struct {
+	Entries []Entry // by target, event, build and time
+	Skipped int     // names that are no files of a store
+	First   error   // why the first of them was skipped
+	Damage  string  // of the log, if it was read; empty: none
+}
+
+// List returns the entries that a filter chooses. Parts of a merge that was not ended are left out.
+func (r *Reader) List(f Filter) Listing {
+	x, _ := readIndex(r.disk) // without it qualities are missing
+	w := walk(r.disk)
+	l := Listing{Skipped: w.skipped, First: w.first}
+	bests, merged := bestFiles(w.files), r.mergedParts()
+	for i := range w.files {
+		file := &w.files[i]
+		if slices.Contains(merged, file.path) {
+			continue
+		}
+		e := r.entry(file, x)
+		e.Best = file.best || bests[file.dirKey()] == inode(file.info)
+		if f.takes(&e) {
+			l.Entries = append(l.Entries, e)
+		}
+	}
+	timeBests(l.Entries)
+	if f.Running {
+		l.Damage = r.running(&f, &l.Entries)
+	}
+	slices.SortStableFunc(l.Entries, compareEntries)
+	return l
+}
+
+// bestFiles returns the inodes of the best files.
+func bestFiles(files []found) map[dirKey]uint64 {
+	bests := make(map[dirKey]uint64)
+	for i := range files {
+		if files[i].best {
+			bests[files[i].dirKey()] = inode(files[i].info)
+		}
+	}
+	return bests
+}
+
+// timeBests gives best files the times of their periods.
+func timeBests(all []Entry) {
+	for i := range all {
+		b := &all[i]
+		if b.Kind != KindBest {
+			continue
+		}
+		for _, e := range all {
+			if e.Kind == KindPeriod && e.Best && e.Target == b.Target && e.Build == b.Build && e.Event == b.Event && e.Owner == b.Owner {
+				b.From, b.To = e.From, e.To
+			}
+		}
+	}
+}
+
+// mergedParts returns the files that count for nothing: another one has what they have.
+func (r *Reader) mergedParts() []string {
+	plan, err := readMerging(r.disk)
+	if err != nil || !exists(r.disk, plan.Path) {
+		return nil
+	}
+	return plan.Parts
+}
+
+func (r *Reader) entry(f *found, x *index) Entry {
+	e := Entry{
+		Kind: KindPeriod, Target: f.target, Build: f.build, Event: f.event, Unit: ccmap.NewUnit(f.event, ""), Owner: f.owner,
+		From: f.from, To: f.to, Path: filepath.Join(r.dir, f.path), Size: f.info.Size(), Level: f.level, name: f.path,
+	}
+	if f.event == Event(ccmap.CPUTime) {
+		e.Unit = ccmap.CPUTime
+	}
+	if f.best {
+		e.Kind = KindBest
+		e.From, e.To = f.info.ModTime().UTC(), f.info.ModTime().UTC()
+	}
+	if known, ok := x.find(f.path, f.info); ok {
+		e.Quality, e.Unit = &known.quality, ccmap.NewUnit(f.event, known.unitBase)
+	}
+	return e
+}
+
+func compareEntries(a, b Entry) int {
+	return cmp.Or(cmp.Compare(a.Target, b.Target), cmp.Compare(a.Event, b.Event), cmp.Compare(a.Build, b.Build),
+		a.From.Compare(b.From), a.To.Compare(b.To), cmp.Compare(a.Kind, b.Kind), a.Owner.Compare(b.Owner))
+}
+
+// running adds the entries of the log, and says what is damaged.
+func (r *Reader) running(f *Filter, to *[]Entry) (damage string) {
+	log, err := deltalog.Open(r.disk, logDir)
+	if err != nil {
+		return err.Error()
+	}
+	l := newLedger()
+	d := log.Scan(l.read)
+	for name, marks := range l.filings {
+		if exists(r.disk, name) {
+			l.file(marks)
+		}
+	}
+	l.settle()
+	for k, streams := range l.byKey() {
+		e := Entry{
+			Kind: KindRunning, Target: k.Target, Build: k.Build, Event: Event(k.Unit), Unit: k.Unit, Owner: k.Owner,
+			log: &stored{k, streams},
+		}
+		for _, t := range streams {
+			e.addStream(t)
+		}
+		if f.takes(&e) {
+			*to = append(*to, e)
+		}
+	}
+	return describeDamage(d, l.unread)
+}
+
+// addStream adds the times and sizes of a stream.
+func (e *Entry) addStream(t stream) {
+	for _, f := range t.frames {
+		if e.From.IsZero() || f.from.Before(e.From) {
+			e.From = f.from
+		}
+		if f.to.After(e.To) {
+			e.To = f.to
+		}
+		e.Size += f.at.Size()
+	}
+}
+
+// Read returns the profile of an entry.
+func (r *Reader) Read(e Entry) (*ccmap.Map, error) {
+	if e.log == nil {
+		m, err := readMap(r.disk, e.name)
+		if err != nil {
+			return nil, fmt.Errorf("read stored profile: %w", err)
+		}
+		return m, nil
+	}
+	log, err := deltalog.Open(r.disk, logDir)
+	if err != nil {
+		return nil, fmt.Errorf("read stored profile: %w", err)
+	}
+	defer log.Close()
+	all := merge(e.log.key, e.log.streams, log.Read)
+	if all.Lost > 0 {
+		return nil, advice.Add(fmt.Errorf("read the log of the store: %d frames are gone", all.Lost),
+			"They were filed meanwhile: try again.")
+	}
+	return all.Map, nil
+}
+
+// Open returns the bytes of an entry: JSON under zstd.
+func (r *Reader) Open(e Entry) (io.ReadCloser, error) {
+	if e.log == nil {
+		f, err := r.disk.Open(e.name)
+		if err != nil {
+			return nil, fmt.Errorf("open stored profile: %w", err)
+		}
+		return f, nil
+	}
+	m, err := r.Read(e)
+	if err != nil {
+		return nil, err
+	}
+	var b bytes.Buffer
+	if err := writeProfile(&b, m.Snapshot()); err != nil {
+		return nil, fmt.Errorf("open stored profile: %w", err)
+	}
+	return io.NopCloser(&b), nil
+}

@@ -1,0 +1,363 @@
+package store
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"log/slog"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/ccmapd/ccmapd/ccmap"
+	"github.com/ccmapd/ccmapd/internal/advice"
+	"github.com/ccmapd/ccmapd/internal/safepath"
+	"github.com/ccmapd/ccmapd/internal/store/internal/deltalog"
+	"github.com/ccmapd/ccmapd/internal/store/internal/disk"
+)
+
+// Options of a store.
+type Options struct {
+	Dir      string
+	Keep     time.Duration // how long files are kept; 0: no bound
+	MaxBytes int64         // of all files and the log; 0: no bound
+	Logger   *slog.Logger  // nil: none
+}
+
+// Version is the version of the layout and of the log. A store of a later one is refused.
+const Version = 1
+
+// ErrLocked is the error of opening a store that another process writes to.
+var ErrLocked = errors.New("another process writes to the store")
+
+// ErrNewer is the error of opening a store of a later version of ccmapd.
+var ErrNewer = errors.New("the store was written by a later version")
+
+// Store is a directory of profiles that this process may write to. Any goroutine may call its methods.
+//
+//	log, ledger, unconfirmed    under mu: one append at a time
+//	index, kept, retention      under filing: one change of the files at a time. filing is locked before mu
+//	Options                     Keep and MaxBytes under filing; the others never change
+type Store struct {
+	Options
+	disk fileSystem
+	lock *os.File
+	log  *slog.Logger
+
+	mu          sync.Mutex
+	journal     *deltalog.Log
+	ledger      *ledger
+	unconfirmed []head // files that are there, and that the log does not know of yet
+	recovered   map[Key][]stream
+	damage      deltalog.Damage
+
+	filing    sync.Mutex
+	index     *index
+	opened    time.Time
+	retention retention
+}
+
+// fileSystem is the file system of a store: [disk.Dir], or one of tests.
+type fileSystem interface {
+	deltalog.Disk
+	Stat(name string) (fs.FileInfo, error)
+	Rename(from, to string) error
+	Link(from, to string) error
+}
+
+// Open opens the store of a directory, makes it if it is missing, and locks it. It reads which frames of the log are
+// in no file; damage is counted and logged, and no error. An error with a cure wraps [ErrLocked], [ErrNewer] or
+// [safepath.ErrOthers].
+func Open(o Options) (*Store, error) {
+	lock, err := lockDir(o.Dir)
+	if err != nil {
+		return nil, fmt.Errorf("open store %s: %w", o.Dir, err)
+	}
+	s, err := open(o, disk.At(o.Dir))
+	if err != nil {
+		lock.Close()
+		return nil, fmt.Errorf("open store %s: %w", o.Dir, err)
+	}
+	s.lock = lock
+	return s, nil
+}
+
+// open opens the store of a directory that is locked.
+func open(o Options, d fileSystem) (*Store, error) {
+	s := &Store{Options: o, disk: d, log: o.Logger, opened: time.Now(), ledger: newLedger()}
+	if s.log == nil {
+		s.log = slog.New(slog.DiscardHandler)
+	}
+	if err := s.checkFormat(); err != nil {
+		return nil, err
+	}
+	if err := s.endMerge(); err != nil {
+		s.log.Error("cannot end the merge of files that was begun", "error", err)
+	}
+	var err error
+	if s.index, err = readIndex(d); err != nil {
+		s.log.Warn("cannot read the index of the store: it is made anew", "error", err)
+	}
+	if s.journal, err = deltalog.Open(d, logDir); err != nil {
+		return nil, err
+	}
+	s.readLog()
+	return s, nil
+}
+
+// Close ends the store, and unlocks it.
+func (s *Store) Close() error {
+	s.filing.Lock()
+	defer s.filing.Unlock()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.journal.Close()
+	if s.lock != nil {
+		return s.lock.Close()
+	}
+	return nil
+}
+
+// lockDir makes the directory and locks it. The lock is freed with the file, or with the process.
+func lockDir(dir string) (*os.File, error) {
+	d, err := safepath.MakeDir(dir, disk.Mode)
+	if err != nil {
+		return nil, err
+	}
+	defer d.Close()
+	f, err := os.OpenFile(safepath.At(d, lockName), os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0o640)
+	if err != nil {
+		return nil, withCure(dir, fmt.Errorf("open %s/%s: %w", dir, lockName, unwrapPath(err)))
+	}
+	switch err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); {
+	case errors.Is(err, unix.EWOULDBLOCK):
+		defer f.Close()
+		return nil, lockedBy(f)
+	case err != nil:
+		f.Close()
+		return nil, fmt.Errorf("lock %s/%s: %w", dir, lockName, err)
+	}
+	if f.Truncate(0) == nil {
+		f.WriteAt([]byte(strconv.Itoa(os.Getpid())+"\n"), 0) // for people
+	}
+	return f, nil
+}
+
+// lockedBy names the process that has a lock.
+func lockedBy(f *os.File) error {
+	text := make([]byte, 16)
+	n, _ := f.ReadAt(text, 0)
+	pid, err := strconv.Atoi(strings.TrimSpace(string(text[:n])))
+	if err != nil || pid <= 0 {
+		return advice.Add(ErrLocked, "Name another directory, or end that process.")
+	}
+	return advice.Add(fmt.Errorf("%w: process %d", ErrLocked, pid), "Name another directory, or end process %d.", pid)
+}
+
+// withCure says how this user gets to write to a directory.
+func withCure(dir string, err error) error {
+	if errors.Is(err, fs.ErrPermission) || errors.Is(err, unix.EROFS) {
+		return advice.Add(err, "Let user %d write to %s, or name another directory.", os.Geteuid(), dir)
+	}
+	return err
+}
+
+// unwrapPath drops a path of a descriptor.
+func unwrapPath(err error) error {
+	var onPath *fs.PathError
+	if errors.As(err, &onPath) {
+		return onPath.Err
+	}
+	return err
+}
+
+// checkFormat returns an error if the store is of a later version, and notes the version in a new store.
+func (s *Store) checkFormat() error {
+	version, err := readFormat(s.disk)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return s.replace(formatName, func(w io.Writer) error {
+			_, err := fmt.Fprintf(w, "ccmapd store %d\n", Version)
+			return err
+		})
+	case err != nil:
+		return err
+	case version > Version:
+		return advice.Add(fmt.Errorf("%w: %d, and this one knows %d", ErrNewer, version, Version),
+			"Install that version of ccmapd again, or name another directory.")
+	}
+	return nil
+}
+
+// readFormat returns the version of a store. A file that says nothing counts as of this version: it is damaged.
+func readFormat(d fileSystem) (int, error) {
+	f, err := d.Open(formatName)
+	if err != nil {
+		return 0, err
+	}
+	defer f.Close()
+	text := make([]byte, 64)
+	n, _ := io.ReadFull(f, text)
+	version := Version
+	fmt.Sscanf(string(text[:n]), "ccmapd store %d", &version)
+	return version, nil
+}
+
+// replace writes a file as a whole, and syncs it and its name. After an error the old one still stands, unless the
+// error is of the last sync.
+func (s *Store) replace(name string, write func(io.Writer) error) error {
+	return replace(s.disk, name, write)
+}
+
+// Stream is what the log has of one map, as its owner counts it. Its methods are the store's.
+//
+//	id, key      never change
+//	all others   under the store's mu
+type Stream struct {
+	id  uint64
+	key Key
+
+	tried    uint64 // number of the last frame that was appended, whether it was acknowledged or not
+	acked    uint64 // number of the last frame that counts
+	absorbed []mark // recovered streams that it goes on with
+}
+
+// Key returns what the stream is of.
+func (t *Stream) Key() Key { return t.key }
+
+// marks returns what the log has of the stream.
+func (t *Stream) marks() (marks []mark) {
+	if t.tried > 0 {
+		marks = append(marks, mark{t.id, t.tried})
+	}
+	return append(marks, t.absorbed...)
+}
+
+// Frame is what a map has counted since the last frame of its stream.
+type Frame struct {
+	Stream   *Stream
+	Process  Process
+	From, To time.Time
+	Delta    *ccmap.Snapshot // or, of a Whole, all that the map has counted since it was filed
+	Whole    bool            // it stands for all earlier frames of the stream
+}
+
+const (
+	segmentBytes = 64 << 20
+	segmentAge   = time.Hour
+)
+
+// Overgrown reports whether the log is so long or so old that a Whole frame of each stream should follow: the store
+// then drops what is before them.
+func (s *Store) Overgrown() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.overgrown()
+}
+
+func (s *Store) overgrown() bool {
+	size, age := s.journal.Newest()
+	return size >= segmentBytes || age >= segmentAge
+}
+
+// Append appends frames to the log, with one sync for all. On an error none is acknowledged: the caller goes on
+// counting, and its next frames have what these had. So a frame is what came since the last one that was
+// acknowledged. The frames of one stream are appended one after another.
+func (s *Store) Append(frames ...Frame) error {
+	if len(frames) == 0 {
+		return nil
+	}
+	bodies := make([]deltalog.Frame, len(frames))
+	for i, f := range frames {
+		body, encoding := encodeBody(f.Delta)
+		bodies[i] = deltalog.Frame{Body: body, Encoding: encoding}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.overgrown() {
+		s.journal.Roll()
+	}
+	heads := make([]head, len(frames))
+	for i, f := range frames {
+		heads[i] = newHead(f.Stream.key, f.Process, f.From, f.To)
+		bodies[i].Kind, bodies[i].Stream = kindDelta, f.Stream.id
+		f.Stream.tried++
+		bodies[i].Seq, heads[i].After = f.Stream.tried, f.Stream.acked
+		if f.Whole {
+			bodies[i].Kind, heads[i].Marks = kindWhole, f.Stream.absorbed
+		}
+		bodies[i].Head = heads[i].frame(0).Head
+	}
+	if err := s.append(bodies, heads); err != nil {
+		return err
+	}
+	for _, f := range frames {
+		f.Stream.acked = f.Stream.tried
+		if f.Whole {
+			f.Stream.absorbed = nil
+		}
+	}
+	s.dropSegments()
+	return nil
+}
+
+// append appends frames, and with them what the log does not know of yet. The caller holds mu.
+func (s *Store) append(frames []deltalog.Frame, heads []head) error {
+	for i := range s.unconfirmed {
+		h := s.unconfirmed[i]
+		frames, heads = append(frames, h.frame(kindFiled)), append(heads, h)
+	}
+	places, err := s.journal.Append(frames)
+	if err != nil {
+		return fmt.Errorf("store %s: %w", s.Dir, err)
+	}
+	s.unconfirmed = nil
+	for i, f := range frames {
+		s.ledger.note(places[i], f.Kind, f.Stream, f.Seq, &heads[i])
+	}
+	s.ledger.settle()
+	return nil
+}
+
+// note appends a frame without a body. The caller holds mu.
+func (s *Store) note(k deltalog.Kind, h head) error {
+	return s.append([]deltalog.Frame{h.frame(k)}, []head{h})
+}
+
+// dropSegments drops the segments that no stream needs. The caller holds mu.
+func (s *Store) dropSegments() {
+	if err := s.journal.DropBefore(s.ledger.oldest(s.journal.Next())); err != nil {
+		s.log.Error("cannot shorten the log of the store", "error", err)
+	}
+}
+
+// NewStream begins a stream. Nothing is written before its first frame.
+func (s *Store) NewStream(k Key) *Stream { return &Stream{id: newID(), key: k} }
+
+// Drop gives a stream up: what the log has of it counts nowhere. The stream may go on.
+func (s *Store) Drop(t *Stream) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	marks := t.marks()
+	if len(marks) == 0 {
+		return nil
+	}
+	if err := s.note(kindDropped, head{Marks: marks}); err != nil {
+		return fmt.Errorf("drop a stream: %w", err)
+	}
+	t.acked, t.absorbed = t.tried, nil
+	s.dropSegments()
+	return nil
+}
+
+// Damage says what the log had that could not be read when the store was opened, "" if it was whole.
+func (s *Store) Damage() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return describeDamage(s.damage, s.ledger.unread)
+}

@@ -1,0 +1,130 @@
+package store
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+
+	"github.com/ccmapd/ccmapd/ccmap"
+	"github.com/ccmapd/ccmapd/export"
+	"github.com/ccmapd/ccmapd/internal/process"
+)
+
+// found is a file of the store.
+type found struct {
+	target, build, event string // names of directories
+	fileName
+	path string // below the directory of the store
+	info fs.FileInfo
+}
+
+// dirKey is what files have in common that can be merged.
+type dirKey struct {
+	target, build, event string
+	owner                process.Owner
+}
+
+func (f *found) dirKey() dirKey { return dirKey{f.target, f.build, f.event, f.owner} }
+
+// walker looks for files.
+type walker struct {
+	disk    fileSystem
+	files   []found
+	skipped int // names that are no files of the store, and directories that cannot be read
+	first   error
+}
+
+// walk returns all files of a store. Names of other kinds, links and what cannot be read are counted, and skipped.
+func walk(d fileSystem) *walker {
+	w := &walker{disk: d}
+	for _, target := range w.dirs(targetsDir) {
+		for _, build := range w.dirs(path.Join(targetsDir, target)) {
+			w.build(target, build)
+		}
+	}
+	return w
+}
+
+// list lists a directory.
+func (w *walker) list(dir string) []fs.FileInfo {
+	infos, err := w.disk.List(dir)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		w.skip(err)
+	}
+	return infos
+}
+
+func (w *walker) skip(err error) {
+	w.skipped++
+	if w.first == nil {
+		w.first = err
+	}
+}
+
+// dirs returns the names of the directories in a directory.
+func (w *walker) dirs(dir string) (names []string) {
+	for _, info := range w.list(dir) {
+		if info.IsDir() && isName(info.Name()) {
+			names = append(names, info.Name())
+		} else {
+			w.skip(fmt.Errorf("%s is no directory of profiles", path.Join(dir, info.Name())))
+		}
+	}
+	return names
+}
+
+// build looks into the directory of a build. Files of earlier versions of ccmapd lie there: they are of CPU time, and
+// their owners are not known.
+func (w *walker) build(target, build string) {
+	dir := path.Join(targetsDir, target, build)
+	for _, info := range w.list(dir) {
+		if info.IsDir() && isName(info.Name()) {
+			w.event(target, build, info.Name())
+			continue
+		}
+		f := found{target: target, build: build, event: Event(ccmap.CPUTime)}
+		w.file(f, dir, info, func(n fileName) bool { return !n.best && n.owner == process.Unowned })
+	}
+}
+
+func (w *walker) event(target, build, event string) {
+	dir := path.Join(targetsDir, target, build, event)
+	for _, info := range w.list(dir) {
+		w.file(found{target: target, build: build, event: event}, dir, info, func(fileName) bool { return true })
+	}
+}
+
+// file adds a file if its name may stand there.
+func (w *walker) file(f found, dir string, info fs.FileInfo, may func(fileName) bool) {
+	name, ok := parseFileName(info.Name())
+	f.fileName, f.path, f.info = name, path.Join(dir, info.Name()), info
+	switch {
+	case ok && may(name) && info.Mode().IsRegular():
+		w.files = append(w.files, f)
+	case !isTemporary(info.Name()):
+		w.skip(fmt.Errorf("%s is no file of a profile", f.path))
+	}
+}
+
+// isTemporary reports whether a file is one that is being written, by this version or an earlier one.
+func isTemporary(name string) bool {
+	return name == tempName || len(name) > 0 && name[0] == '.' && path.Ext(name) == ".tmp"
+}
+
+// readMap reads a profile of the store.
+func readMap(d fileSystem, name string) (*ccmap.Map, error) {
+	f, err := d.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	m, format, err := export.Read(f, export.ReadOptions{})
+	if err == nil && format != export.JSON {
+		err = fmt.Errorf("%w: files of the store are JSON", export.ErrFormat)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", name, err)
+	}
+	return m, nil
+}
