@@ -119,6 +119,7 @@ var hostileArguments = map[string][]string{
 	"demo-workload": {"-\x1b\u202e"},
 	"convert":       {"PROFILE OUT.json", "PROFILE - --to json", "PROFILE - --to xml", "PROFILE - --to folded", "BROKEN OUT.json", "PROFILE TEXT", "PROFILE OUT.json --coverage TEXT"},
 	"merge":         {"PROFILE PROFILE -o OUT.json", "--keep-going PROFILE BROKEN -o OUT.json", "PROFILE -o TEXT", "PROFILE=TEXT -o OUT.json"},
+	"store":         {"", "TEXT", "list --dir TEXT", "show TEXT", "export TEXT OUT.json", "delete --dir TEXT TEXT", "check --dir TEXT", "compact --dir TEXT"},
 	"version":       {"", "--json", "TEXT"},
 	"completion":    {"TEXT", "bash"},
 	"help":          {"TEXT"},

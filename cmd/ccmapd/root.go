@@ -98,12 +98,15 @@ func newRoot(env *environment) *cobra.Command {
 		newHintsCmd(env), newConvertCmd(env), newMergeCmd(env),
 		newServeCmd(env), newStatusCmd(env), newTargetsCmd(env), newEventsCmd(env), newDoctorCmd(env), newVersionCmd(env),
 	}...)
+	commands = append(commands, newStoreCmds(env)...)
 	for _, q := range view.Questions() {
 		commands = append(commands, newQuestionCmd(env, q))
 	}
 	for _, c := range commands {
 		rightsOf[c.Command] = c.rights
-		root.AddCommand(c.Command)
+		if !c.HasParent() {
+			root.AddCommand(c.Command)
+		}
 	}
 	env.memory.register(root)
 	addCompletion(root)

@@ -6,24 +6,25 @@ import (
 	"path"
 
 	"github.com/ccmapd/ccmapd/ccmap"
+	"github.com/ccmapd/ccmapd/export"
 )
 
 // added evaluates a file that was filed, and notes its quality. Its errors are logged: the file is there. The caller
 // holds filing.
 func (s *Store) added(name string, whole *ccmap.Snapshot) {
 	q := QualityOf(whole)
-	if err := s.noteQuality(name, q, whole.Meta().Unit); err != nil {
+	if err := s.noteQuality(name, q, whole.Meta()); err != nil {
 		s.log.Error("cannot look at the file that was filed", "error", err)
 		return
 	}
-	if err := s.evaluate(name, q, whole.Meta().Unit); err != nil {
+	if err := s.evaluate(name, q, whole.Meta()); err != nil {
 		s.log.Error("cannot make a file the best of its build", "path", name, "error", err)
 	}
 	s.writeIndex()
 }
 
 // evaluate makes a file the best of its build if it supersedes the one that is.
-func (s *Store) evaluate(name string, q Quality, unit ccmap.Unit) error {
+func (s *Store) evaluate(name string, q Quality, meta ccmap.Meta) error {
 	n, _ := parseFileName(path.Base(name))
 	best := path.Join(path.Dir(name), fileName{best: true, owner: n.owner}.String())
 	if was, ok := s.qualityOf(best); ok && !Supersedes(q, was) {
@@ -43,7 +44,7 @@ func (s *Store) evaluate(name string, q Quality, unit ccmap.Unit) error {
 	if err := s.disk.SyncDir(path.Dir(best)); err != nil {
 		return err
 	}
-	return s.noteQuality(best, q, unit)
+	return s.noteQuality(best, q, meta)
 }
 
 // qualityOf returns the quality of a file, if there is one: out of the index, or of the file itself.
@@ -55,22 +56,22 @@ func (s *Store) qualityOf(name string) (Quality, bool) {
 	if e, ok := s.index.find(name, info); ok {
 		return e.quality, e.quality.Samples > 0
 	}
-	m, err := readMap(s.disk, name)
+	m, err := readMap(s.disk, name, export.ReadOptions{})
 	if err != nil {
 		s.log.Warn("cannot read a stored profile", "path", name, "error", err)
-		s.index.set(name, info, Quality{}, ccmap.CPUTime) // it is not read again
+		s.index.set(name, info, Quality{}, ccmap.Meta{}) // it is not read again
 		return Quality{}, false
 	}
 	q := QualityOf(m.Snapshot())
-	s.index.set(name, info, q, m.Meta().Unit)
+	s.index.set(name, info, q, *m.Meta())
 	return q, true
 }
 
 // noteQuality notes the quality of a file in the index.
-func (s *Store) noteQuality(name string, q Quality, unit ccmap.Unit) error {
+func (s *Store) noteQuality(name string, q Quality, meta ccmap.Meta) error {
 	info, err := s.disk.Stat(name)
 	if err == nil {
-		s.index.set(name, info, q, unit)
+		s.index.set(name, info, q, meta)
 	}
 	return err
 }

@@ -31,7 +31,7 @@ func encodeBody(s *ccmap.Snapshot) (body []byte, encoding byte) {
 }
 
 // decodeBody returns the map of a body.
-func decodeBody(body []byte, encoding byte) (*ccmap.Map, error) {
+func decodeBody(d *column.Decoder, body []byte, encoding byte) (*ccmap.Map, error) {
 	if encoding != encodingColumns {
 		return nil, fmt.Errorf("read body: unknown encoding %d", encoding)
 	}
@@ -39,5 +39,5 @@ func decodeBody(body []byte, encoding byte) (*ccmap.Map, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read body: %w", err)
 	}
-	return column.Decode(plain)
+	return d.Decode(plain)
 }

@@ -22,6 +22,7 @@ type index struct{ files map[string]indexed }
 
 type indexed struct {
 	size, time int64 // of the file; ns
+	from, to   int64 // that were sampled, as the profile says it; ns, 0: not known
 	unitBase   string
 	quality    Quality
 }
@@ -40,8 +41,12 @@ func (x *index) find(name string, info fs.FileInfo) (indexed, bool) {
 	return e, ok && e.size == info.Size() && e.time == info.ModTime().UnixNano()
 }
 
-func (x *index) set(name string, info fs.FileInfo, q Quality, unit ccmap.Unit) {
-	x.files[name] = indexed{info.Size(), info.ModTime().UnixNano(), unit.Base(), q}
+func (x *index) set(name string, info fs.FileInfo, q Quality, m ccmap.Meta) {
+	e := indexed{size: info.Size(), time: info.ModTime().UnixNano(), unitBase: m.Unit.Base(), quality: q}
+	if !m.Start.IsZero() {
+		e.from, e.to = m.Start.UnixNano(), m.Start.Add(m.Duration).UnixNano()
+	}
+	x.files[name] = e
 }
 
 // keep forgets all files but those that are there.
@@ -85,7 +90,12 @@ func parseIndex(data []byte) (map[string]indexed, error) {
 	files := make(map[string]indexed)
 	for !c.Empty() {
 		name := text(c)
-		files[name] = indexed{size: int64(c.U64()), time: int64(c.U64()), unitBase: text(c), quality: parseQuality(c)}
+		var e indexed
+		for _, to := range e.numbers() {
+			*to = int64(c.U64())
+		}
+		e.unitBase, e.quality = text(c), parseQuality(c)
+		files[name] = e
 	}
 	return files, c.Err
 }
@@ -106,6 +116,8 @@ func parseQuality(c *cursor.Cursor) Quality {
 	return q
 }
 
+func (e *indexed) numbers() []*int64 { return []*int64{&e.size, &e.time, &e.from, &e.to} }
+
 func (q *Quality) numbers() []*float64 {
 	return []*float64{&q.Independent, &q.Settled, &q.Pruned, &q.Other, &q.Truncated, &q.Unaccounted}
 }
@@ -116,8 +128,9 @@ func (x *index) append(b []byte) []byte {
 	for _, name := range slices.Sorted(maps.Keys(x.files)) {
 		e := x.files[name]
 		b = appendText(b, name)
-		b = binary.LittleEndian.AppendUint64(b, uint64(e.size))
-		b = binary.LittleEndian.AppendUint64(b, uint64(e.time))
+		for _, v := range e.numbers() {
+			b = binary.LittleEndian.AppendUint64(b, uint64(*v))
+		}
 		b = appendText(b, e.unitBase)
 		b = e.quality.append(b)
 	}

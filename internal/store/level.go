@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/ccmapd/ccmapd/ccmap"
+	"github.com/ccmapd/ccmapd/export"
 )
 
 // Level says how long a time a file covers.
@@ -61,7 +62,11 @@ func (s *Store) Compact(ctx context.Context, now time.Time) (Compacted, error) {
 	if err != nil {
 		return done, fmt.Errorf("compact store: %w", err)
 	}
-	for _, day := range oldDays(files, now) {
+	days := oldDays(files, now)
+	for i, day := range days {
+		if s.Progress != nil {
+			s.Progress(i, len(days))
+		}
 		if err := ctx.Err(); err != nil {
 			return done, fmt.Errorf("compact store: %w", err)
 		}
@@ -112,7 +117,7 @@ func (s *Store) mergeDay(files []found) (parts, skipped int, err error) {
 	m, plan := ccmap.New(ccmap.Options{}), merging{}
 	from, to := files[0].from, files[0].to
 	for _, f := range files {
-		part, err := readMap(s.disk, f.path)
+		part, err := readMap(s.disk, f.path, export.ReadOptions{})
 		if err == nil {
 			err = m.Merge(part.Snapshot())
 		}
@@ -140,7 +145,7 @@ func (s *Store) mergeDay(files []found) (parts, skipped int, err error) {
 	if err := s.mergeAs(plan, m.Snapshot()); err != nil {
 		return 0, skipped, err
 	}
-	if err := s.noteQuality(plan.Path, QualityOf(m.Snapshot()), m.Meta().Unit); err == nil {
+	if err := s.noteQuality(plan.Path, QualityOf(m.Snapshot()), *m.Meta()); err == nil {
 		s.writeIndex()
 	}
 	return len(plan.Parts), skipped, nil

@@ -3,6 +3,7 @@ package store
 import (
 	"bytes"
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -13,6 +14,7 @@ import (
 	"time"
 
 	"github.com/ccmapd/ccmapd/ccmap"
+	"github.com/ccmapd/ccmapd/export"
 	"github.com/ccmapd/ccmapd/internal/advice"
 	"github.com/ccmapd/ccmapd/internal/process"
 	"github.com/ccmapd/ccmapd/internal/store/internal/deltalog"
@@ -37,15 +39,15 @@ type Entry struct {
 	Event    string
 	Unit     ccmap.Unit // its base is empty where the index does not know the file
 	Owner    process.Owner
-	From, To time.Time // UTC; of a best file whose period is gone the time that it was written
+	From, To time.Time // UTC; of a best file whose period is gone as the profile says it, or the time that it was written
 	Path     string    // of the file; empty in the log
+	Name     string    // of the file, below the directory of the store; empty in the log
 	Size     int64     // bytes
 	Level    Level
 	Best     bool     // the best file of its build is this one
 	Quality  *Quality // nil: not known, the file must be read
 
-	name string
-	log  *stored
+	log *stored
 }
 
 // stored is an entry of the log.
@@ -56,8 +58,9 @@ type stored struct {
 
 // Reader reads a store, whoever writes to it. Any goroutine may call its methods.
 type Reader struct {
-	dir  string
-	disk fileSystem
+	dir    string
+	disk   fileSystem
+	within export.ReadOptions
 }
 
 // NewReader returns a reader of a directory. The error of a directory that is missing wraps [fs.ErrNotExist].
@@ -74,6 +77,11 @@ func NewReader(dir string) (*Reader, error) {
 		return nil, advice.Add(fmt.Errorf("read store %s: %w", dir, ErrNewer), "Use that version of ccmapd.")
 	}
 	return r, nil
+}
+
+// Within returns a reader that reads files within bounds.
+func (r *Reader) Within(o export.ReadOptions) *Reader {
+	return &Reader{dir: r.dir, disk: r.disk, within: o}
 }
 
 // Reader returns a reader of the store.
@@ -169,7 +177,7 @@ func (r *Reader) mergedParts() []string {
 func (r *Reader) entry(f *found, x *index) Entry {
 	e := Entry{
 		Kind: KindPeriod, Target: f.target, Build: f.build, Event: f.event, Unit: ccmap.NewUnit(f.event, ""), Owner: f.owner,
-		From: f.from, To: f.to, Path: filepath.Join(r.dir, f.path), Size: f.info.Size(), Level: f.level, name: f.path,
+		From: f.from, To: f.to, Path: filepath.Join(r.dir, f.path), Size: f.info.Size(), Level: f.level, Name: f.path,
 	}
 	if f.event == Event(ccmap.CPUTime) {
 		e.Unit = ccmap.CPUTime
@@ -180,6 +188,9 @@ func (r *Reader) entry(f *found, x *index) Entry {
 	}
 	if known, ok := x.find(f.path, f.info); ok {
 		e.Quality, e.Unit = &known.quality, ccmap.NewUnit(f.event, known.unitBase)
+		if f.best && known.from != 0 {
+			e.From, e.To = time.Unix(0, known.from).UTC(), time.Unix(0, known.to).UTC()
+		}
 	}
 	return e
 }
@@ -234,7 +245,7 @@ func (e *Entry) addStream(t stream) {
 // Read returns the profile of an entry.
 func (r *Reader) Read(e Entry) (*ccmap.Map, error) {
 	if e.log == nil {
-		m, err := readMap(r.disk, e.name)
+		m, err := readMap(r.disk, e.Name, r.within)
 		if err != nil {
 			return nil, fmt.Errorf("read stored profile: %w", err)
 		}
@@ -253,10 +264,85 @@ func (r *Reader) Read(e Entry) (*ccmap.Map, error) {
 	return all.Map, nil
 }
 
+// Sum returns the sum of entries, which [Reader.Resolve] gives.
+func (r *Reader) Sum(entries []Entry) (*ccmap.Map, error) {
+	sum := ccmap.New(ccmap.Options{})
+	for _, e := range entries {
+		m, err := r.Read(e)
+		if err == nil {
+			err = sum.Merge(m.Snapshot())
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	boundMeta(sum.Meta())
+	return sum, nil
+}
+
+// Delete removes the file of an entry. Whoever reads it goes on reading. The best file of a build is another name: it
+// must be deleted, too.
+func (r *Reader) Delete(e Entry) error {
+	if e.Name == "" {
+		return errors.New("delete stored profile: a running period ends with its daemon, and is no file")
+	}
+	if err := r.disk.Remove(e.Name); err != nil {
+		return fmt.Errorf("delete stored profile: %w", err)
+	}
+	return nil
+}
+
+// Checked says what Check has found.
+type Checked struct {
+	Files     int   // that are whole
+	Bytes     int64 // of them
+	Damaged   []Damaged
+	Skipped   int    // names that are no files of a store
+	First     error  // why the first of them was skipped
+	LogDamage string // empty: the log is whole
+	Running   int    // profiles in the log
+}
+
+// Damaged is a file that cannot be read.
+type Damaged struct {
+	Name string
+	Err  error
+}
+
+// Whole reports whether all that is there can be read.
+func (c *Checked) Whole() bool { return len(c.Damaged) == 0 && c.LogDamage == "" }
+
+// Check reads all that there is. It calls progress, unless that is nil, after each file.
+func (r *Reader) Check(ctx context.Context, progress func(done, of int)) (Checked, error) {
+	l := r.List(Filter{Running: true})
+	c := Checked{Skipped: l.Skipped, First: l.First, LogDamage: l.Damage}
+	for i, e := range l.Entries {
+		if err := ctx.Err(); err != nil {
+			return c, fmt.Errorf("check store: %w", context.Cause(ctx))
+		}
+		_, err := r.Read(e)
+		switch {
+		case err != nil && e.Name != "":
+			c.Damaged = append(c.Damaged, Damaged{e.Name, err})
+		case err != nil:
+			c.LogDamage = cmp.Or(c.LogDamage, err.Error())
+		case e.Name == "":
+			c.Running++
+		default:
+			c.Files++
+			c.Bytes += e.Size
+		}
+		if progress != nil {
+			progress(i+1, len(l.Entries))
+		}
+	}
+	return c, nil
+}
+
 // Open returns the bytes of an entry: JSON under zstd.
 func (r *Reader) Open(e Entry) (io.ReadCloser, error) {
 	if e.log == nil {
-		f, err := r.disk.Open(e.name)
+		f, err := r.disk.Open(e.Name)
 		if err != nil {
 			return nil, fmt.Errorf("open stored profile: %w", err)
 		}

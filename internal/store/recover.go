@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/ccmapd/ccmapd/ccmap"
+	"github.com/ccmapd/ccmapd/internal/store/internal/column"
 	"github.com/ccmapd/ccmapd/internal/store/internal/deltalog"
 )
 
@@ -128,9 +129,10 @@ func merge(k Key, streams []stream, read func(deltalog.Position) (deltalog.Frame
 			}
 		}
 	}
+	decoder := column.NewDecoder(r.Map.Names())
 	for _, t := range streams {
 		for _, f := range t.frames {
-			if err := r.add(f, read, last[f.process] == t.id); err != nil {
+			if err := r.add(decoder, f, read, last[f.process] == t.id); err != nil {
 				r.Lost++
 			}
 		}
@@ -140,12 +142,12 @@ func merge(k Key, streams []stream, read func(deltalog.Position) (deltalog.Frame
 }
 
 // add adds a frame.
-func (r *Recovered) add(f logged, read func(deltalog.Position) (deltalog.Frame, error), hasPoints bool) error {
+func (r *Recovered) add(d *column.Decoder, f logged, read func(deltalog.Position) (deltalog.Frame, error), hasPoints bool) error {
 	frame, err := read(f.at)
 	if err != nil {
 		return err
 	}
-	m, err := decodeBody(frame.Body, frame.Encoding)
+	m, err := decodeBody(d, frame.Body, frame.Encoding)
 	if err != nil {
 		return err
 	}

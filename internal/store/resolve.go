@@ -9,6 +9,7 @@ import (
 
 	"github.com/ccmapd/ccmapd/ccmap"
 	"github.com/ccmapd/ccmapd/internal/advice"
+	"github.com/ccmapd/ccmapd/internal/terminal"
 )
 
 // Reference names stored profiles: KIND:NAME[@AT].
@@ -77,7 +78,19 @@ func (r *Reader) Resolve(ref Reference, f Filter, now time.Time) ([]Entry, error
 
 // notThere is the error of a reference that means nothing.
 func notThere(err error, candidates []string) error {
-	return &advice.Error{Code: advice.CodeNoTarget, Candidates: candidates, Err: err}
+	return &advice.Error{Code: advice.CodeNoTarget, Candidates: candidates, Hint: hintOf(candidates), Err: err}
+}
+
+// hintOf names candidates.
+func hintOf(candidates []string) string {
+	const most = 10
+	switch n := len(candidates); {
+	case n == 0:
+		return ""
+	case n > most:
+		return fmt.Sprintf("Perhaps %s, or one of %d others.", strings.Join(candidates[:most], ", "), n-most)
+	}
+	return "Perhaps " + terminal.OrList(candidates) + "."
 }
 
 func names(all []Entry) (names []string) {
@@ -104,7 +117,7 @@ func ofBuild(own []Entry, ref Reference, kinds ...Kind) ([]Entry, error) {
 		return nil, notThere(fmt.Errorf("%s has no %s profile of build %s", ref.Name, ref.Kind, ref.At), builds)
 	case len(matching) > 1 && ref.At != "":
 		return nil, &advice.Error{
-			Code: advice.CodeUsage, Candidates: matching,
+			Code: advice.CodeUsage, Candidates: matching, Hint: hintOf(matching),
 			Err: fmt.Errorf("build %s of %s may be %d builds", ref.At, ref.Name, len(matching)),
 		}
 	}

@@ -59,7 +59,7 @@ func (s *Store) Retain(wall time.Time) {
 	if w.first != nil {
 		s.log.Warn("skipped names in the store", "names", w.skipped, "first", w.first)
 	}
-	r := &retaining{Store: s, sizes: newSizes(w.files, s.logBytes())}
+	r := &retaining{Store: s, sizes: newSizes(w.files, s.LogBytes())}
 	r.now = s.retention.now(wall, time.Since(s.opened), latestOf(wall, w.files))
 	r.removeOld(w.files)
 	s.index.keep(r.there)
@@ -79,15 +79,6 @@ func latestOf(wall time.Time, files []found) time.Time {
 		return wall
 	}
 	return latest
-}
-
-// logBytes returns the size of the log.
-func (s *Store) logBytes() (n int64) {
-	infos, _ := s.disk.List(logDir)
-	for _, info := range infos {
-		n += info.Size()
-	}
-	return n
 }
 
 // retaining is one removal of files.

@@ -27,6 +27,8 @@ type Options struct {
 	Keep     time.Duration // how long files are kept; 0: no bound
 	MaxBytes int64         // of all files and the log; 0: no bound
 	Logger   *slog.Logger  // nil: none
+
+	Progress func(done, of int) // Compact calls it before each day; nil: not
 }
 
 // Version is the version of the layout and of the log. A store of a later one is refused.
@@ -40,8 +42,8 @@ var ErrNewer = errors.New("the store was written by a later version")
 
 // Store is a directory of profiles that this process may write to. Any goroutine may call its methods.
 //
-//	log, ledger, unconfirmed    under mu: one append at a time
-//	index, kept, retention      under filing: one change of the files at a time. filing is locked before mu
+//	journal, ledger, unconfirmed, recovered, damage, closed    under mu: one append at a time
+//	index, retention    under filing: one change of the files at a time. filing is locked before mu
 //	Options                     Keep and MaxBytes under filing; the others never change
 type Store struct {
 	Options
@@ -55,6 +57,7 @@ type Store struct {
 	unconfirmed []head // files that are there, and that the log does not know of yet
 	recovered   map[Key][]stream
 	damage      deltalog.Damage
+	closed      bool
 
 	filing    sync.Mutex
 	index     *index
@@ -110,13 +113,14 @@ func open(o Options, d fileSystem) (*Store, error) {
 	return s, nil
 }
 
-// Close ends the store, and unlocks it.
+// Close ends the store, and unlocks it. Later calls that write fail with [fs.ErrClosed].
 func (s *Store) Close() error {
 	s.filing.Lock()
 	defer s.filing.Unlock()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.journal.Close()
+	s.closed = true
 	if s.lock != nil {
 		return s.lock.Close()
 	}
@@ -308,6 +312,9 @@ func (s *Store) Append(frames ...Frame) error {
 
 // append appends frames, and with them what the log does not know of yet. The caller holds mu.
 func (s *Store) append(frames []deltalog.Frame, heads []head) error {
+	if s.closed {
+		return fmt.Errorf("store %s: %w", s.Dir, fs.ErrClosed)
+	}
 	for i := range s.unconfirmed {
 		h := s.unconfirmed[i]
 		frames, heads = append(frames, h.frame(kindFiled)), append(heads, h)
@@ -353,6 +360,15 @@ func (s *Store) Drop(t *Stream) error {
 	t.acked, t.absorbed = t.tried, nil
 	s.dropSegments()
 	return nil
+}
+
+// LogBytes returns the size of the log.
+func (s *Store) LogBytes() (n int64) {
+	infos, _ := s.disk.List(logDir) // without it there is none
+	for _, info := range infos {
+		n += info.Size()
+	}
+	return n
 }
 
 // Damage says what the log had that could not be read when the store was opened, "" if it was whole.

@@ -113,13 +113,13 @@ func isTemporary(name string) bool {
 }
 
 // readMap reads a profile of the store.
-func readMap(d fileSystem, name string) (*ccmap.Map, error) {
+func readMap(d fileSystem, name string, o export.ReadOptions) (*ccmap.Map, error) {
 	f, err := d.Open(name)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
-	m, format, err := export.Read(f, export.ReadOptions{})
+	m, format, err := export.Read(f, o)
 	if err == nil && format != export.JSON {
 		err = fmt.Errorf("%w: files of the store are JSON", export.ErrFormat)
 	}

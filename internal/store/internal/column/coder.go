@@ -19,6 +19,7 @@ type coder struct {
 	out     []byte
 	in      cursor.Cursor
 	reading bool
+	texts   map[string]string // a reader's: texts that were met
 }
 
 func (c *coder) uint(v *uint64) {
@@ -75,10 +76,20 @@ func (c *coder) text(v *string) {
 	n := uint64(len(*v))
 	c.uint(&n)
 	if c.reading {
-		*v = string(c.in.Bytes(n))
+		*v = c.known(c.in.Bytes(n))
 	} else {
 		c.out = append(c.out, *v...)
 	}
+}
+
+// known returns a text, without a copy if it was met.
+func (c *coder) known(b []byte) string {
+	if s, met := c.texts[string(b)]; met {
+		return s
+	}
+	s := string(b)
+	c.texts[s] = s
+	return s
 }
 
 // length codes the length of a list whose elements take at least a byte each: so a reader makes no list that is much

@@ -30,10 +30,19 @@ func Append(b []byte, s *ccmap.Snapshot) []byte {
 	return w.out
 }
 
+// Decoder decodes maps that have the same methods more often than not. One goroutine uses it.
+type Decoder struct {
+	names *ccmap.Names
+	texts map[string]string // that were met
+}
+
+// NewDecoder returns a decoder of maps with common names.
+func NewDecoder(names *ccmap.Names) *Decoder { return &Decoder{names, make(map[string]string)} }
+
 // Decode returns the map of bytes that Append has appended. Other bytes are an error, or another valid map.
-func Decode(b []byte) (*ccmap.Map, error) {
-	m := ccmap.New(ccmap.Options{})
-	r := &reader{coder: coder{in: cursor.Cursor{Data: b}, reading: true}, m: m, names: m.Names()}
+func (d *Decoder) Decode(b []byte) (*ccmap.Map, error) {
+	m := ccmap.New(ccmap.Options{Names: d.names})
+	r := &reader{coder: coder{in: cursor.Cursor{Data: b}, reading: true, texts: d.texts}, m: m, names: d.names}
 	var exact bool
 	r.bool(&exact)
 	m.SetExact(exact)

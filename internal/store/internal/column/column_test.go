@@ -14,6 +14,8 @@ import (
 	"github.com/ccmapd/ccmapd/internal/profiletest"
 )
 
+func decode(b []byte) (*ccmap.Map, error) { return NewDecoder(ccmap.NewNames()).Decode(b) }
+
 func toJSON(t interface{ Fatal(...any) }, s *ccmap.Snapshot) string {
 	var b bytes.Buffer
 	if err := export.Write(&b, export.JSON, s); err != nil {
@@ -39,7 +41,7 @@ func TestRestoresWhatJSONRestores(t *testing.T) {
 			m.AddPoint(drawPoint(t, m.Names().Len()))
 		}
 		want := m.Snapshot()
-		got, err := Decode(Append(nil, want))
+		got, err := decode(Append(nil, want))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -137,7 +139,7 @@ func TestInlinedAddresses(t *testing.T) {
 	names.SetInlined(ccmap.Frame{Method: outer, Offset: 3}, inner)
 	frames := []ccmap.Frame{{Method: inner, Offset: 5}, {Method: outer, Offset: 3}}
 	names.SetAddress(frames, false, 4711)
-	got, err := Decode(Append(nil, m.Snapshot()))
+	got, err := decode(Append(nil, m.Snapshot()))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -156,7 +158,7 @@ func TestOtherMethodsAreLeftOut(t *testing.T) {
 	m := ccmap.New(ccmap.Options{Names: names})
 	m.Add(m.Child(0, ccmap.NoOffset, names.Intern(ccmap.Method{Name: "own"})), ccmap.Counters{Samples: 1})
 	b := Append(nil, m.Snapshot())
-	if got, err := Decode(b); err != nil || got.Names().Len() != int(ccmap.FirstID)+1 || len(b) > 200 {
+	if got, err := decode(b); err != nil || got.Names().Len() != int(ccmap.FirstID)+1 || len(b) > 200 {
 		t.Errorf("%d bytes, error %v", len(b), err)
 	}
 }
@@ -168,14 +170,14 @@ func FuzzDecode(f *testing.F) {
 	f.Add(b[:len(b)/2])
 	f.Add(Append(nil, profiletest.Thicket(1).Snapshot()))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		m, err := Decode(b)
+		m, err := decode(b)
 		if err != nil {
 			return
 		}
 		if err := m.CheckValid(); err != nil {
 			t.Fatal(err)
 		}
-		again, err := Decode(Append(nil, m.Snapshot()))
+		again, err := decode(Append(nil, m.Snapshot()))
 		if err != nil {
 			t.Fatal(err)
 		}
