@@ -14,6 +14,7 @@ import (
 	"github.com/ccmapd/ccmapd/daemon/api"
 	"github.com/ccmapd/ccmapd/internal/daemon"
 	"github.com/ccmapd/ccmapd/internal/profiletest"
+	"github.com/ccmapd/ccmapd/internal/store"
 	"github.com/ccmapd/ccmapd/sampler/engine"
 )
 
@@ -44,6 +45,8 @@ func (f *fakeDaemon) Target(name string) (daemon.TargetStatus, error) {
 func (f *fakeDaemon) Snapshot(context.Context, string, int) (*ccmap.Snapshot, error) {
 	return profiletest.Thicket(1).Snapshot(), nil
 }
+
+func (f *fakeDaemon) Stored() *store.Reader { return nil }
 
 func (f *fakeDaemon) Recheck(string) (daemon.TargetStatus, error) {
 	return daemon.TargetStatus{}, daemon.ErrNoTarget

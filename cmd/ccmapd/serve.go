@@ -29,10 +29,10 @@ packaging/ccmapd.toml. Without a file it has the targets alone that
 'ccmapd attach --daemon PID' adds, and works for an ordinary user.
 
 SIGHUP loads the file again: unchanged targets go on undisturbed, and a file with an
-error changes nothing. SIGTERM ends all sessions; with files = true in [store] all that
-was counted is filed. The log, on standard error, says who has attached to what, which
-processes are sampled, and how that ends. docs/daemon.md explains targets, states, files
-and the log.`
+error changes nothing. SIGTERM ends all sessions; with files = true in [store] the next
+daemon goes on with all that was counted. The log, on standard error, says who has attached
+to what, which processes are sampled, and how that ends. docs/daemon.md explains targets,
+states, files and the log.`
 
 const serveExample = `  ccmapd serve --config /etc/ccmapd/ccmapd.toml
   ccmapd serve --check --config ccmapd.toml      what would be sampled now
@@ -107,7 +107,7 @@ func runServe(ctx context.Context, env *environment, f serveFlags) error {
 	if f.check {
 		return printCandidates(env.stdout, d)
 	}
-	if err := d.PrepareStore(); err != nil {
+	if err := d.OpenStore(); err != nil {
 		return err
 	}
 	ctx, stop := signal.NotifyContext(ctx, unix.SIGINT, unix.SIGTERM)

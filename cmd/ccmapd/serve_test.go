@@ -2,8 +2,10 @@ package main
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -18,6 +20,7 @@ import (
 	"github.com/ccmapd/ccmapd/export"
 	"github.com/ccmapd/ccmapd/internal/daemon"
 	"github.com/ccmapd/ccmapd/internal/programtest"
+	"github.com/ccmapd/ccmapd/internal/store"
 )
 
 // servedDaemon is a daemon with a socket, and a target for the programs of a test.
@@ -36,7 +39,7 @@ func startServed(t *testing.T, more string) *servedDaemon {
 	}
 	s := &servedDaemon{socket: filepath.Join(dir, "s.sock"), store: filepath.Join(dir, "store"), program: programtest.Copy(t, ccmapd, "ccmapd")}
 	file := filepath.Join(dir, "ccmapd.toml")
-	text := fmt.Sprintf("[listen]\nsocket = %q\ngroup = \"\"\n[store]\nfiles = true\ndir = %q\n[[target]]\nname = \"web\"\nmatch = { exe = %q }\n%s", s.socket, s.store, s.program, more)
+	text := fmt.Sprintf("[listen]\nsocket = %q\ngroup = \"\"\n[store]\nfiles = true\ndir = %q\nevery = \"1s\"\n[[target]]\nname = \"web\"\nmatch = { exe = %q }\n%s", s.socket, s.store, s.program, more)
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -104,7 +107,7 @@ func (s *servedDaemon) awaitTarget(t *testing.T, name, what string, is func(daem
 }
 
 // TestServe: the daemon finds programs that were started before and after it, goes on after a
-// restart, answers commands, reloads at SIGHUP, and files all that was counted at SIGTERM.
+// restart, answers commands, reloads at SIGHUP, and keeps all that was counted at SIGTERM.
 func TestServe(t *testing.T) {
 	t.Parallel()
 	needEngine(t)
@@ -137,23 +140,101 @@ func TestServe(t *testing.T) {
 	if err := s.Wait(); err != nil {
 		t.Errorf("serve ended with %v", err)
 	}
-	files, err := filepath.Glob(filepath.Join(s.store, "targets", "web", "*", "*.json.zst"))
-	if err != nil || len(files) == 0 {
-		t.Fatalf("files %q, %v", files, err)
+	samples := samplesIn(t, s.store, "web")
+	if samples < int64(after.Status.Samples) {
+		t.Errorf("the store has %d samples, and %d were taken", samples, after.Status.Samples)
 	}
-	samples := int64(0)
-	for _, path := range files {
-		m, _, err := export.ReadFile(path, export.ReadOptions{})
+	if _, err := os.Lstat(s.socket); !os.IsNotExist(err) {
+		t.Errorf("the socket is still there: %v", err)
+	}
+}
+
+// samplesIn returns the samples that a store has of a target, in files and in the log.
+func samplesIn(t *testing.T, dir, target string) (samples int64) {
+	t.Helper()
+	r, err := store.NewReader(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range r.List(store.Filter{Target: target, Running: true}).Entries {
+		if e.Kind == store.KindBest {
+			continue
+		}
+		m, err := r.Read(e)
+		if errors.Is(err, fs.ErrNotExist) {
+			return samplesIn(t, dir, target) // it was filed meanwhile
+		}
 		if err != nil {
 			t.Fatal(err)
 		}
 		samples += m.Snapshot().Total().Samples
 	}
-	if samples < int64(after.Status.Samples) {
-		t.Errorf("files have %d samples, and %d were taken", samples, after.Status.Samples)
+	return samples
+}
+
+// TestServeGoesOn: a daemon goes on where one was that was killed: its first answer about each target has all that the
+// log had, its processes go on in the same profile, and stored profiles can be named beside live ones.
+func TestServeGoesOn(t *testing.T) {
+	t.Parallel()
+	needEngine(t)
+	names, more, programs := []string{"web", "a", "b"}, "", make(map[string]string)
+	for _, name := range names[1:] {
+		self, err := exec.LookPath("ccmapd")
+		if err != nil {
+			t.Fatal(err)
+		}
+		programs[name] = programtest.Copy(t, self, "ccmapd")
+		more += fmt.Sprintf("[[target]]\nname = %q\nmatch = { exe = %q }\n", name, programs[name])
 	}
-	if _, err := os.Lstat(s.socket); !os.IsNotExist(err) {
-		t.Errorf("the socket is still there: %v", err)
+	s := startServed(t, more)
+	programs["web"] = s.program
+	s.listen(t)
+	for _, name := range names {
+		of := *s
+		of.program = programs[name]
+		of.workload(t)
+	}
+	logged := make(map[string]int64)
+	for deadline := time.Now().Add(3 * time.Minute); len(logged) < len(names); time.Sleep(100 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("nothing is logged: %v", logged)
+		}
+		for _, name := range names {
+			if n := samplesIn(t, s.store, name); n >= 20 {
+				logged[name] = n
+			}
+		}
+	}
+	if err := s.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	s.Wait()
+	next := *s
+	next.Cmd = exec.Command(s.Path, s.Args[1:]...)
+	next.Env = s.Env
+	next.listen(t)
+	first := make(map[string]int64)
+	for _, name := range names {
+		m, err := (&client.Reader{Sockets: []string{s.socket}}).Read(t.Context(), "@"+name, export.ReadOptions{})
+		if err != nil {
+			t.Errorf("the first answer about %s: %v", name, err)
+			continue
+		}
+		if first[name] = m.Snapshot().Total().Samples; first[name] < logged[name] {
+			t.Errorf("%s: the first answer has %d samples, and the log had %d", name, first[name], logged[name])
+		}
+	}
+	next.await(t, "that the process goes on", func(st daemon.TargetStatus) bool { return st.State == daemon.Sampling && st.Status.Samples > 20 })
+	if out, err := next.ask(t, "rotate", "@web"); err != nil {
+		t.Fatalf("rotate: %v\n%s", err, out)
+	}
+	for _, args := range [][]string{{"diff", "@best:web", "@web"}, {"top", "@period:web"}, {"top", "@recent:web"}, {"overlap", "@best:web", "@build:web"}} {
+		if out, err := next.ask(t, args...); err != nil {
+			t.Errorf("%q: %v\n%s", args, err, out)
+		}
+	}
+	if n := samplesIn(t, s.store, "web"); n <= first["web"] {
+		t.Errorf("the store has %d samples of a process that goes on, and had %d", n, first["web"])
 	}
 }
 

@@ -6,7 +6,7 @@
 //  2. The kernel names the peer of a connection to the socket, and a web configuration the user
 //     of a request to the port. The peer may see and do more or less: on the socket, what the kernel
 //     would let it trace. A target that it may not see does not exist for it.
-//  3. A reference names a profile: the one of a target, or an upload. Every answer is made from
+//  3. A reference names a profile: the one of a target, a stored one, or an upload. Every answer is made from
 //     one immutable snapshot.
 //  4. Answers are made in memory, a few at a time, and shared by all that ask for the same of
 //     the same snapshot. Then they are sent: a client that takes nothing for half a
@@ -33,6 +33,7 @@ import (
 	"github.com/ccmapd/ccmapd/internal/audit"
 	"github.com/ccmapd/ccmapd/internal/daemon"
 	"github.com/ccmapd/ccmapd/internal/process"
+	"github.com/ccmapd/ccmapd/internal/store"
 	"github.com/ccmapd/ccmapd/sampler/engine"
 	"github.com/ccmapd/ccmapd/view"
 )
@@ -63,6 +64,9 @@ type Daemon interface {
 	Rotate(ctx context.Context, target string) error
 	Reload() error
 	LastReload() error // nil: the configuration in force is the latest
+
+	// Stored returns a reader of the stored profiles; nil: none are kept.
+	Stored() *store.Reader
 
 	// Events returns the events after a number that are still known, and then those to come,
 	// until cancel is called.
@@ -113,6 +117,7 @@ type Server struct {
 	recent   *recent
 	shares   *shares
 	uploads  *uploads
+	archive  *archive
 	doctors  *doctors
 	metrics  *metrics
 	guard    *guard
@@ -164,6 +169,7 @@ func makeServer(p Profiles, o Options) *Server {
 		guard: newGuard(mostConnections, mostOverTCP, mostOfOneUser), streams: newGuard(mostStreams, mostStreamsOnTCP, mostStreamsOfUser),
 		waits: newGuard(mostWaits, mostWaits, mostWaitsOfUser),
 	}
+	s.archive = newArchive(s.uploads)
 	s.ending, s.ends = context.WithCancel(context.Background())
 	s.crowd = newCrowd(s.shares.spent)
 	s.metrics = newMetrics(s)

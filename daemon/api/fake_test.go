@@ -16,6 +16,7 @@ import (
 	"github.com/ccmapd/ccmapd/internal/daemon"
 	"github.com/ccmapd/ccmapd/internal/process"
 	"github.com/ccmapd/ccmapd/internal/profiletest"
+	"github.com/ccmapd/ccmapd/internal/store"
 )
 
 // fake is a daemon whose targets grow by a sample whenever somebody looks.
@@ -33,6 +34,7 @@ type fake struct {
 	recheck  func(*daemon.TargetStatus)  // called when the owners of a target are looked at again
 	attach   func(context.Context) error // called before one is attached to; nil: nothing
 	still    bool                        // no samples come
+	stored   *store.Reader               // nil: nothing is kept
 }
 
 func newFake() *fake {
@@ -151,6 +153,8 @@ func (f *fake) Ready() error                                  { return f.sick }
 func (f *fake) Healthy() error                                { return f.sick }
 
 func (f *fake) Events(uint64) (<-chan daemon.Event, func()) { return f.events, func() {} }
+
+func (f *fake) Stored() *store.Reader { return f.stored }
 
 // Peers of tests.
 var (

@@ -18,6 +18,7 @@ import (
 	"github.com/ccmapd/ccmapd/ccmap"
 	"github.com/ccmapd/ccmapd/export"
 	"github.com/ccmapd/ccmapd/internal/daemon"
+	"github.com/ccmapd/ccmapd/internal/store"
 	"github.com/ccmapd/ccmapd/view"
 )
 
@@ -36,6 +37,9 @@ func (c *call) snapshot(ref string) (*ccmap.Snapshot, error) {
 		return c.live(rest)
 	case uploadKind:
 		return c.uploads.get(rest, c.peer)
+	}
+	if slices.Contains(store.Kinds(), kind) {
+		return c.stored(ref)
 	}
 	return nil, errNoRef
 }

@@ -122,22 +122,22 @@ func newDaemon(o Options, h host) (*Daemon, error) {
 	m.config, m.users = d.Config, c.Listen.Open
 	d.budgets = &budgets{config: d.Config, usedCPU: budget.ProcessCPU, usedMemory: liveHeap}
 	m.hasMemory = d.budgets.hasMemory
-	d.periods = &periods{means: m, store: func() config.Store { return d.Config().Store }, write: writePeriod, began: time.Now()}
+	d.periods = &periods{means: m, ctx: d.ctx, round: make(chan struct{}, 1)}
 	d.roster = &roster{means: m, ctx: d.ctx, spawn: d.work.Go, left: d.left}
 	d.first = c
 	d.apply(c, targets)
 	return d, nil
 }
 
-// Run samples until ctx is done. Then it ends all sessions and files all that was counted. The error
-// says what could not be filed.
+// Run samples until ctx is done. Then it ends all sessions, and logs all that was counted and is in no file: the next
+// daemon goes on with it. The error says what could not be logged.
 func (d *Daemon) Run(ctx context.Context) error {
 	scan := time.NewTicker(d.Config().Budget.Scan)
 	defer scan.Stop()
 	budget := time.NewTicker(budgetEvery)
 	defer budget.Stop()
-	if d.Config().Store.Files {
-		d.work.Go(func() { d.periods.removeOld(time.Now()) })
+	if d.periods.keeper != nil {
+		d.work.Go(d.periods.tidy)
 	}
 	d.scan()
 	d.turned()
@@ -179,6 +179,7 @@ func (d *Daemon) turn(now time.Time) {
 		s.tell(now)
 	}
 	d.periods.rotate(now, d.roster.all(), d.work.Go)
+	d.periods.logSome(now, d.roster.everyone(), d.work.Go)
 	d.sweep(now)
 	if d.Healthy() == nil {
 		d.turned()
@@ -211,6 +212,9 @@ func (d *Daemon) fileLast(t *target) {
 func (d *Daemon) left(t *target, f *follower) {
 	d.discovery.lookAgain(f.facts.PID) // before filing, which waits for a disk
 	f.raise(EventState, "%s: %s", Waiting, t.tally.last())
+	if d.roster.ends() {
+		return // the log has it, and the next daemon goes on with it
+	}
 	d.periods.fileAtEnd(t)
 }
 
@@ -218,12 +222,11 @@ func (d *Daemon) left(t *target, f *follower) {
 // goroutines then end with the process.
 const (
 	closeTime = 25 * time.Second
-	// Sessions must end within sessionsTime, so that the rest is for files.
+	// Sessions must end within sessionsTime, so that the rest is for the log.
 	sessionsTime = 15 * time.Second
 )
 
-// close ends all sessions and files their counts. The error names the targets that could not be filed in
-// time.
+// close ends all sessions and logs their counts. The error names the targets that could not be logged in time.
 func (d *Daemon) close() error {
 	d.roster.close()
 	all := d.roster.everyone()
@@ -234,11 +237,7 @@ func (d *Daemon) close() error {
 	if !ended {
 		d.log.Warn("some sessions do not end, or wait for a disk")
 	}
-	var err error
-	if d.Config().Store.Files {
-		err = d.periods.fileAll(ctx, all)
-		within(ctx, closeTime, func() { d.periods.removeOld(time.Now()) })
-	}
+	err := d.periods.close(ctx, all)
 	if ended && d.shared != nil { // it needs sources that have ended
 		err = errors.Join(err, d.shared.Close())
 	}

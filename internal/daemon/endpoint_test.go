@@ -301,8 +301,8 @@ func TestEndpointOfAnotherBuild(t *testing.T) {
 	names, all := filesIn(t, dir)
 	var filed [3]int64
 	for i, name := range names {
-		var build int
-		if _, err := fmt.Sscanf(name, "targets/billing/build%d/", &build); err != nil {
+		build := 2 // the log has the last one
+		if _, err := fmt.Sscanf(name, "targets/billing/build%d/", &build); err != nil && name != "log" {
 			t.Fatalf("%s: %v", name, err)
 		}
 		for m := range all[i].Methods() {

@@ -31,6 +31,7 @@ const (
 	EventDrift    Kind = "drift"    // the program does something else than before
 	EventLoss     Kind = "loss"     // samples were lost
 	EventRotated  Kind = "rotated"  // a period was filed, or could not be
+	EventBuild    Kind = "build"    // another build of the program was compared with the one before
 	EventReload   Kind = "reload"   // a configuration took effect, or was refused
 )
 

@@ -357,6 +357,9 @@ func inLoggingDaemon(t *testing.T, c *config.Config, log *slog.Logger, test func
 		}
 		d.budgets.usedCPU, d.budgets.usedMemory = h.usedCPU, h.usedMemory.Load
 		d.openWhole = h.openWhole
+		if err := d.OpenStore(); err != nil {
+			t.Fatal(err)
+		}
 		ctx, stop := context.WithCancel(t.Context())
 		done := make(chan error, 1)
 		go func() { done <- d.Run(ctx) }()

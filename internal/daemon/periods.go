@@ -5,11 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/ccmapd/ccmapd/ccmap"
-	"github.com/ccmapd/ccmapd/internal/daemon/config"
+	"github.com/ccmapd/ccmapd/internal/store"
 )
 
 const (
@@ -20,19 +20,32 @@ const (
 	// rotateJitter is how much later a period may end, as a part of it: not all targets must
 	// write at once.
 	rotateJitter = 0.05
-	// filedAtOnce bounds the targets that are filed at the same time, at the end: each takes memory.
-	filedAtOnce = 4
 )
 
-// periods files what targets count, period by period, and removes old files. Any goroutine may call its methods.
+// keeper is where profiles outlive the run: a [store.Store].
+type keeper interface {
+	NewStream(store.Key) *store.Stream
+	Renamed(*store.Stream, store.Key) *store.Stream
+	Append(...store.Frame) error
+	Overgrown() bool
+	File(of store.Key, from, to time.Time, whole *ccmap.Snapshot, held ...*store.Stream) (path string, err error)
+	Drop(*store.Stream) error
+	SetBounds(keep time.Duration, maxBytes int64)
+	Retain(now time.Time)
+	Compact(ctx context.Context, now time.Time) (store.Compacted, error)
+	Close() error
+}
+
+// periods files what targets count, period by period, and logs what is in no file yet. Any goroutine may call its
+// methods.
 type periods struct {
 	*means
-	store func() config.Store                        // in force
-	write func(path string, s *ccmap.Snapshot) error // a file of a period
-	began time.Time                                  // of the daemon
-
-	removing  sync.Mutex // one removal of old files at a time
-	retention retention  // under removing
+	ctx     context.Context
+	keeper  keeper        // nil: nothing is kept. It never changes once Run has begun
+	archive *store.Reader // of the keeper
+	round   chan struct{} // of the log: holds a token while there is one
+	next    time.Time     // round: the goroutine of Run
+	failed  atomic.Uint64 // rounds
 }
 
 // nextRotation returns the end of the period that has now in it, by the wall clock.
@@ -56,40 +69,46 @@ func (t *target) rotates(now time.Time) bool {
 
 // rotate files the periods of targets that have ended. It returns at once, and spawns what takes time.
 func (p *periods) rotate(now time.Time, targets []*target, spawn func(func())) {
-	if !p.store().Files {
+	if p.keeper == nil {
 		return
 	}
 	for _, t := range targets {
 		if t.rotates(now) {
 			spawn(func() {
 				p.file(context.Background(), t)
-				p.removeOld(time.Now())
+				p.tidy()
 			})
 		}
 	}
 }
 
+// tidy removes old files, and merges the periods of days that are long over.
+func (p *periods) tidy() {
+	p.keeper.Retain(time.Now())
+	if _, err := p.keeper.Compact(p.ctx, time.Now()); err != nil {
+		p.log.Error("cannot merge the periods of a day", "error", err)
+	}
+}
+
 // fileAtEnd files what a process has left, and forgets slots that no process needs.
 func (p *periods) fileAtEnd(t *target) {
-	if p.store().Files {
+	if p.keeper != nil {
 		p.file(context.Background(), t) // an error was logged, and the next period has it all
 	} else {
 		t.shelf.dropRetired(func(*slot) bool { return true })
 	}
 }
 
-// file files all that a target has counted since the last period, a file for each build. What
-// cannot be written stays for the next period.
+// file files all that a target has counted since the last period, a file for each build and owner. What cannot be
+// written stays for the next period.
 func (p *periods) file(ctx context.Context, t *target) error {
-	select {
-	case t.filing <- struct{}{}:
-		defer func() { <-t.filing }()
-	case <-ctx.Done():
-		return fmt.Errorf("target %s: wait for the files of before: %w", t.Name, context.Cause(ctx))
+	if err := t.beginFiling(ctx); err != nil {
+		return err
 	}
+	defer t.endFiling()
 	var all error
-	for build, slots := range t.shelf.unfiled() {
-		path, err := p.fileBuild(ctx, t, build, slots)
+	for of, slots := range byMaker(t.shelf.unfiled()) {
+		path, err := p.fileSlots(ctx, t, of, slots)
 		switch {
 		case err != nil:
 			all = errors.Join(all, err)
@@ -104,45 +123,25 @@ func (p *periods) file(ctx context.Context, t *target) error {
 	return all
 }
 
-// errNoAnswer says that a file takes too long.
-var errNoAnswer = errors.New("what it has counted may be in no file: the disk does not answer")
+// beginFiling waits until the target's files and its part of the log are nobody else's.
+func (t *target) beginFiling(ctx context.Context) error {
+	select {
+	case t.filing <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("target %s: wait for the files of before: %w", t.Name, context.Cause(ctx))
+	}
+}
 
-// fileAll files the counts of all targets, and names the targets that are not filed when ctx is done. A write to
-// a disk that hangs cannot be ended, so it stays behind. Package hang would take a slow disk for one that
-// hangs.
-func (p *periods) fileAll(ctx context.Context, all []*target) (err error) {
-	type outcome struct {
-		t   *target
-		err error
+func (t *target) endFiling() { <-t.filing }
+
+// byMaker groups slots.
+func byMaker(slots []unfiled) map[maker][]unfiled {
+	all := make(map[maker][]unfiled)
+	for _, s := range slots {
+		all[s.of] = append(all[s.of], s)
 	}
-	outcomes := make(chan outcome, len(all)) // has room for all
-	left := make(map[*target]bool)
-	turns := make(chan struct{}, filedAtOnce)
-	for _, t := range all {
-		if len(t.shelf.unfiled()) == 0 {
-			continue
-		}
-		left[t] = true
-		go func() {
-			turns <- struct{}{}
-			defer func() { <-turns }()
-			outcomes <- outcome{t, p.file(context.WithoutCancel(ctx), t)}
-		}()
-	}
-	for len(left) > 0 {
-		select {
-		case o := <-outcomes:
-			delete(left, o.t)
-			err = errors.Join(err, o.err)
-		case <-ctx.Done():
-			for t := range left {
-				p.log.Error("cannot file period", "target", t.Name, "error", errNoAnswer)
-				err = errors.Join(err, fmt.Errorf("target %s: %w", t.Name, errNoAnswer))
-			}
-			return err
-		}
-	}
-	return err
+	return all
 }
 
 // forgetRetired drops the slots that no process needs, if all that they have is filed, or if they
@@ -158,9 +157,20 @@ func (p *periods) forgetRetired(t *target) {
 		if !filed {
 			t.tally.count(func(c *Counters) { c.GivenUp += uint64(s.unfiledSamples()) })
 			p.log.Error("samples are lost, because no file could be written", "target", t.Name, "samples", s.unfiledSamples())
+			p.giveUp(s)
 		}
 		return true
 	})
+}
+
+// giveUp drops from the log what will be in no file.
+func (p *periods) giveUp(s *slot) {
+	if p.keeper == nil || s.stream == nil {
+		return
+	}
+	if err := p.keeper.Drop(s.stream); err != nil {
+		p.log.Error("cannot drop what the log has", "error", err)
+	}
 }
 
 // unfiledSamples returns the samples of a free slot that no file has. The target's filing is
@@ -173,13 +183,14 @@ func (s *slot) unfiledSamples() int64 {
 	return n
 }
 
-// fileBuild writes one file of all slots. It returns "" if nothing was counted.
-func (p *periods) fileBuild(ctx context.Context, t *target, build string, slots []unfiled) (path string, err error) {
+// fileSlots writes one file of all slots. It returns "" if nothing was counted.
+func (p *periods) fileSlots(ctx context.Context, t *target, of maker, slots []unfiled) (path string, err error) {
 	merged, now := ccmap.New(ccmap.Options{}), time.Now()
 	from := now
 	read := make([]*ccmap.Snapshot, len(slots))
+	var held []*store.Stream
 	for i, s := range slots {
-		delta, snapshot, err := s.delta(ctx)
+		delta, snapshot, err := s.since(ctx, s.filed)
 		if err != nil {
 			return "", fmt.Errorf("target %s: %w", t.Name, err)
 		}
@@ -190,36 +201,63 @@ func (p *periods) fileBuild(ctx context.Context, t *target, build string, slots 
 		if s.began.Before(from) {
 			from = s.began
 		}
-	}
-	if s := merged.Snapshot(); !s.Total().IsZero() {
-		path = p.path(t.Name, build, from, now)
-		if err := p.write(path, s); err != nil {
-			return "", err
+		if s.stream != nil {
+			held = append(held, s.stream)
 		}
 	}
+	merged.Meta().Settled = leastSettled(read)
+	if s := merged.Snapshot(); !s.Total().IsZero() {
+		key := keyOf(t, of, s)
+		if path, err = p.keeper.File(key, from, now, s, held...); err != nil {
+			return "", err
+		}
+		p.compareBuilds(t, key, s)
+	}
 	for i, s := range slots {
-		s.filed, s.began = read[i], now
+		s.filed, s.logged, s.began = read[i], read[i], now
 	}
 	return path, nil
 }
 
-// delta returns what the slot has counted in the period, and the snapshot that ends it. The
+// leastSettled returns how far maps have converged, of which the file has a part: their halves were compared as they
+// grew.
+func leastSettled(all []*ccmap.Snapshot) (least ccmap.Settled) {
+	for i, s := range all {
+		if is := s.Meta().Settled; i == 0 || is.Edges < least.Edges {
+			least = is
+		}
+	}
+	return least
+}
+
+// keyOf returns what a profile of the target is found by.
+func keyOf(t *target, of maker, s *ccmap.Snapshot) store.Key {
+	return store.Key{Target: t.Name, Build: of.build, Unit: s.Meta().Unit, Owner: of.owner}
+}
+
+// since returns what the slot has counted since an earlier snapshot of the period, and the snapshot that ends it. The
 // target's filing is locked.
-func (s *unfiled) delta(ctx context.Context) (delta, now *ccmap.Snapshot, err error) {
+func (s *unfiled) since(ctx context.Context, before *ccmap.Snapshot) (delta, now *ccmap.Snapshot, err error) {
 	ctx, cancel := context.WithTimeout(ctx, fileWait)
 	defer cancel()
 	if now, err = s.read(ctx); err != nil {
 		return nil, nil, err
 	}
-	if s.filed == nil {
-		return now, now, nil
+	delta, err = s.gained(before, now)
+	return delta, now, err
+}
+
+// gained returns what the slot has counted between two snapshots of the period.
+func (s *unfiled) gained(before, now *ccmap.Snapshot) (*ccmap.Snapshot, error) {
+	if before == nil {
+		return now, nil
 	}
-	m, err := ccmap.Delta(s.filed, now)
+	m, err := ccmap.Delta(before, now)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	m.Meta().StartAt(s.began.UTC())
-	return m.Snapshot(), now, nil
+	return m.Snapshot(), nil
 }
 
 const (
@@ -231,5 +269,5 @@ const (
 
 // fileLast files a removed target. It returns false if that failed.
 func (p *periods) fileLast(t *target) bool {
-	return !p.store().Files || p.file(context.Background(), t) == nil // an error was logged
+	return p.keeper == nil || p.file(context.Background(), t) == nil // an error was logged
 }

@@ -3,6 +3,7 @@ package daemon
 import (
 	"context"
 	"errors"
+	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -19,6 +20,7 @@ import (
 	"github.com/ccmapd/ccmapd/internal/daemon/config"
 	"github.com/ccmapd/ccmapd/internal/process"
 	"github.com/ccmapd/ccmapd/internal/profiletest"
+	"github.com/ccmapd/ccmapd/internal/store"
 )
 
 // filing is a configuration that keeps files of periods of a minute.
@@ -29,20 +31,41 @@ func filing(dir string) *config.Config {
 	})
 }
 
-// filesIn returns the files of periods, the oldest first, and their profiles.
+// filesIn returns what a store has, when its daemon has ended: files of periods, the oldest first, and then what the
+// log has, which is named "log".
 func filesIn(t *testing.T, dir string) (names []string, all []*ccmap.Snapshot) {
 	t.Helper()
-	files, err := periodFiles(os.DirFS(filepath.Join(dir, targetsDir)))
+	names, all = periodsIn(t, dir)
+	kept, err := store.Open(store.Options{Dir: dir})
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, f := range files {
-		name := filepath.Join(targetsDir, f.path)
+	defer kept.Close()
+	for _, r := range kept.Recovered() {
+		names, all = append(names, "log"), append(all, r.Map.Snapshot())
+	}
+	return names, all
+}
+
+// periodsIn returns the files of periods, the oldest first.
+func periodsIn(t *testing.T, dir string) (names []string, all []*ccmap.Snapshot) {
+	t.Helper()
+	err := fs.WalkDir(os.DirFS(dir), "targets", func(path string, e fs.DirEntry, err error) error {
+		if err == nil && e.Type().IsRegular() && !strings.HasPrefix(e.Name(), "best") {
+			names = append(names, path)
+		}
+		return err
+	})
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		t.Fatal(err)
+	}
+	slices.SortFunc(names, func(a, b string) int { return strings.Compare(filepath.Base(a), filepath.Base(b)) })
+	for _, name := range names {
 		m, _, err := export.ReadFile(filepath.Join(dir, name), export.ReadOptions{})
 		if err != nil {
 			t.Fatal(err)
 		}
-		names, all = append(names, name), append(all, m.Snapshot())
+		all = append(all, m.Snapshot())
 	}
 	return names, all
 }
@@ -64,7 +87,7 @@ func TestPeriods(t *testing.T) {
 		h.start(web(9))
 		first := h.start(web(10))
 		time.Sleep(5 * time.Minute)
-		names, all := filesIn(t, dir)
+		names, all := periodsIn(t, dir)
 		if n := len(names); n < 4 || n > 6 || !strings.HasPrefix(names[0], "targets/web/build_1/") {
 			t.Errorf("files of five minutes: %q", names)
 		}
@@ -119,7 +142,7 @@ func TestPeriodAfterAPause(t *testing.T) {
 	meta.Duration += time.Hour
 	meta.Interval = append(meta.Interval, ccmap.IntervalChange{At: 7*time.Hour + 30*time.Minute, Interval: 5})
 	s.read = func(context.Context) (*ccmap.Snapshot, error) { return m.Snapshot(), nil }
-	period, _, err := s.delta(t.Context())
+	period, _, err := s.since(t.Context(), s.filed)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -132,15 +155,22 @@ func TestPeriodAfterAPause(t *testing.T) {
 	}
 }
 
+// obstruct puts a file in the place of the directory of all files.
+func obstruct(t *testing.T, dir string) (obstacle string) {
+	t.Helper()
+	obstacle = filepath.Join(dir, "targets")
+	if err := errors.Join(os.Remove(obstacle), os.WriteFile(obstacle, nil, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	return obstacle
+}
+
 // TestUnwritablePeriod: a period that cannot be written is part of the next one.
 func TestUnwritablePeriod(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	obstacle := filepath.Join(dir, targetsDir)
-	if err := os.WriteFile(obstacle, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
 	inDaemon(t, filing(dir), func(t *testing.T, h *fakeHost, d *Daemon) {
+		obstacle := obstruct(t, dir)
 		first := h.start(web(10))
 		time.Sleep(3 * time.Minute)
 		if err := d.Rotate(t.Context(), "web"); err == nil {
@@ -160,13 +190,36 @@ func TestUnwritablePeriod(t *testing.T) {
 		}
 		time.Sleep(2 * time.Minute)
 		synctest.Wait()
-		if _, all := filesIn(t, dir); len(all) != 1 || all[0].Total() != s.Total() {
+		if _, all := periodsIn(t, dir); len(all) != 1 || all[0].Total() != s.Total() {
 			t.Errorf("%d files with %+v, want %+v", len(all), sumOf(all), s.Total())
 		}
 	})
 }
 
-// TestDiskHangs: a daemon whose disk does not answer ends in time, and names the target that is not filed.
+// hanging is a store on a disk that does not answer.
+type hanging struct {
+	keeper
+	answer chan struct{}
+}
+
+func (h hanging) Append(...store.Frame) error { <-h.answer; return nil }
+
+func (h hanging) File(store.Key, time.Time, time.Time, *ccmap.Snapshot, ...*store.Stream) (string, error) {
+	<-h.answer
+	return "", nil
+}
+
+// openStoreOf opens the store of a daemon that does not run, and closes it with the test.
+func openStoreOf(t *testing.T, d *Daemon) {
+	t.Helper()
+	if err := d.OpenStore(); err != nil {
+		t.Fatal(err)
+	}
+	kept := d.periods.keeper
+	t.Cleanup(func() { kept.Close() })
+}
+
+// TestDiskHangs: a daemon whose disk does not answer ends in time, and names the target that is not logged.
 func TestDiskHangs(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -179,7 +232,8 @@ func TestDiskHangs(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		d.periods.write = func(string, *ccmap.Snapshot) error { <-answer; return nil }
+		openStoreOf(t, d)
+		d.periods.keeper = hanging{d.periods.keeper, answer}
 		h.start(web(10))
 		ctx, stop := context.WithTimeout(t.Context(), 3*time.Minute) // a period ends before
 		defer stop()
@@ -204,6 +258,9 @@ func TestSessionHangs(t *testing.T) {
 		c := filing(dir)
 		d, err := newDaemon(Options{Load: func() (*config.Config, error) { return c, nil }, Engines: h.engines()}, h)
 		if err != nil {
+			t.Fatal(err)
+		}
+		if err := d.OpenStore(); err != nil {
 			t.Fatal(err)
 		}
 		h.onOpen = func(pid int) {
@@ -234,6 +291,7 @@ func TestRotateWhileFiling(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	openStoreOf(t, d)
 	d.roster.all()[0].filing <- struct{}{}
 	ctx, leave := context.WithCancel(t.Context())
 	leave()
@@ -251,6 +309,7 @@ func TestRetiredWhileFiled(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	openStoreOf(t, d)
 	web := d.roster.all()[0]
 	m := profiletest.Thicket(1)
 	s := &slot{m: m, build: "old", last: m.Snapshot(), retired: true, began: time.Now()}
@@ -264,7 +323,7 @@ func TestRetiredWhileFiled(t *testing.T) {
 	if err := d.periods.file(t.Context(), web); err != nil || len(web.shelf.slots) != 0 {
 		t.Errorf("%v, %d slots are left", err, len(web.shelf.slots))
 	}
-	if _, all := filesIn(t, dir); sumOf(all).Samples != 1 {
+	if _, all := periodsIn(t, dir); sumOf(all).Samples != 1 {
 		t.Errorf("files have %+v", sumOf(all))
 	}
 }
@@ -292,11 +351,8 @@ func TestGivenUp(t *testing.T) {
 func TestRemovedIsFiledLater(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	obstacle := filepath.Join(dir, targetsDir)
-	if err := os.WriteFile(obstacle, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
 	inDaemon(t, filing(dir), func(t *testing.T, h *fakeHost, d *Daemon) {
+		obstacle := obstruct(t, dir)
 		h.start(web(10))
 		time.Sleep(3 * time.Minute)
 		before := samplesOf(t, d, "web", 0)["main.work"]
@@ -312,127 +368,13 @@ func TestRemovedIsFiledLater(t *testing.T) {
 		}
 		time.Sleep(2 * fileAgain)
 		synctest.Wait()
-		if _, all := filesIn(t, dir); len(all) != 1 || sumOf(all).Samples < before {
+		if _, all := periodsIn(t, dir); len(all) != 1 || sumOf(all).Samples < before {
 			t.Errorf("%d files with %d samples, and there were %d", len(all), sumOf(all).Samples, before)
 		}
 		if len(d.roster.leaving) != 0 {
 			t.Error("it is not forgotten")
 		}
 	})
-}
-
-// TestRemoveOld: files go by age, and then by size, the oldest first. Files of others stay.
-func TestRemoveOld(t *testing.T) {
-	t.Parallel()
-	dir := t.TempDir()
-	now := time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
-	c := filing(dir)
-	c.Store.Keep, c.Store.MaxBytes = 48*time.Hour, 250
-	d, err := newDaemon(Options{Load: func() (*config.Config, error) { return c, nil }}, newFakeHost())
-	if err != nil {
-		t.Fatal(err)
-	}
-	write := func(path string) string {
-		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, make([]byte, 100), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		return path
-	}
-	period := func(build string, age time.Duration) string {
-		return write(d.periods.path("web", build, now.Add(-age-time.Hour), now.Add(-age)))
-	}
-	gone := []string{period("old", 72*time.Hour), period("b", 30*time.Hour)}
-	stays := []string{period("b", 20*time.Hour), period("c", 0), write(filepath.Join(dir, targetsDir, "web", "notes.txt")), write(filepath.Join(dir, "other.json.zst"))}
-	d.periods.removeOld(now)
-	for _, path := range gone {
-		if _, err := os.Stat(path); !os.IsNotExist(err) {
-			t.Errorf("%s is still there: %v", path, err)
-		}
-	}
-	if _, err := os.Stat(filepath.Dir(gone[0])); !os.IsNotExist(err) {
-		t.Errorf("an empty directory stays: %v", err)
-	}
-	for _, path := range stays {
-		if _, err := os.Stat(path); err != nil {
-			t.Error(err)
-		}
-	}
-}
-
-// TestClockJumps: a clock that is set ahead makes no file older than the time that has passed.
-func TestClockJumps(t *testing.T) {
-	t.Parallel()
-	start := time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
-	const day = 24 * time.Hour
-	for name, test := range map[string]struct {
-		latest time.Duration // of the files at the start, after the start of the process
-		wall   []time.Duration
-		ran    []time.Duration
-		want   []time.Duration
-	}{
-		"steady":             {0, []time.Duration{0, day, 2 * day}, []time.Duration{0, day, 2 * day}, []time.Duration{0, day, 2 * day}},
-		"ahead":              {0, []time.Duration{0, 30 * day, 31 * day}, []time.Duration{0, time.Hour, day}, []time.Duration{0, time.Hour, day}},
-		"ahead before start": {-day, []time.Duration{40 * day, 41 * day}, []time.Duration{0, day}, []time.Duration{-day, 0}},
-		"ahead and back":     {0, []time.Duration{0, 30 * day, 2 * time.Hour}, []time.Duration{0, time.Hour, 2 * time.Hour}, []time.Duration{0, time.Hour, 2 * time.Hour}},
-		"back":               {0, []time.Duration{0, -day, 0}, []time.Duration{0, time.Hour, 2 * time.Hour}, []time.Duration{0, -day, time.Hour - day}},
-		"files of a future":  {365 * day, []time.Duration{0, day}, []time.Duration{0, day}, []time.Duration{0, day}},
-	} {
-		var r retention
-		for i, wall := range test.wall {
-			if got := r.now(start.Add(wall), test.ran[i], start.Add(test.latest)).Sub(start); got != test.want[i] {
-				t.Errorf("%s, look %d: %v after the start, want %v", name, i, got, test.want[i])
-			}
-		}
-	}
-}
-
-// TestJumpRemovesNoFiles: all files of a daemon are there after its clock has jumped ahead.
-func TestJumpRemovesNoFiles(t *testing.T) {
-	t.Parallel()
-	c := filing(t.TempDir())
-	c.Store.Keep, c.Store.MaxBytes = 48*time.Hour, 0
-	d, err := newDaemon(Options{Load: func() (*config.Config, error) { return c, nil }}, newFakeHost())
-	if err != nil {
-		t.Fatal(err)
-	}
-	now := time.Now()
-	var paths []string
-	for age := range 3 {
-		to := now.Add(-time.Duration(age) * time.Hour)
-		path := d.periods.path("web", "b", to.Add(-time.Hour), to)
-		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, nil, 0o600); err != nil {
-			t.Fatal(err)
-		}
-		paths = append(paths, path)
-	}
-	d.periods.removeOld(now)
-	d.periods.removeOld(now.Add(60 * 24 * time.Hour))
-	for _, path := range paths {
-		if _, err := os.Stat(path); err != nil {
-			t.Error(err)
-		}
-	}
-}
-
-// TestNamesOfPeriods: a build id leads nowhere.
-func TestNamesOfPeriods(t *testing.T) {
-	t.Parallel()
-	for build, want := range map[string]string{"": "unknown", "../../etc/passwd": "______etc_pa", "q1W-x_2": "q1W_x_2"} {
-		if got := buildName(build); got != want {
-			t.Errorf("%q: %q, want %q", build, got, want)
-		}
-	}
-	for _, name := range []string{"", "a.json.zst", "20260102T030405.000Z-x.json.zst", "x-20260102T030405.000Z.json.zst"} {
-		if _, ok := periodEnd(name); ok {
-			t.Errorf("%q is taken for a period", name)
-		}
-	}
 }
 
 // TestNextRotation: periods end on the wall clock, a little late.

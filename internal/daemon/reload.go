@@ -38,9 +38,6 @@ func (d *Daemon) Reload() error {
 	d.reloading.Lock()
 	defer d.reloading.Unlock()
 	c, targets, err := d.read()
-	if err == nil && c.Store != d.Config().Store {
-		err = prepareStore(c.Store, prepareTargets)
-	}
 	d.reloaded.Store(&err)
 	if err != nil {
 		d.log.Error("configuration is not loaded, the old one stays", "error", err)
@@ -48,11 +45,14 @@ func (d *Daemon) Reload() error {
 		return err
 	}
 	d.unreadable.Forget()
+	if d.periods.keeper != nil {
+		d.periods.keeper.SetBounds(c.Store.Keep, c.Store.MaxBytes)
+	}
 	d.apply(c, targets)
 	text := fmt.Sprintf("%d targets", len(c.Targets))
-	if c.Listen != d.first.Listen || c.Budget.MaxHostOverhead != d.first.Budget.MaxHostOverhead {
-		d.log.Warn("listen and budget.max_host_overhead are as they were at the start: start the daemon anew to change them")
-		text += "; listen and budget.max_host_overhead are as they were at the start"
+	if c.Listen != d.first.Listen || c.Budget.MaxHostOverhead != d.first.Budget.MaxHostOverhead || !c.Store.IsAt(d.first.Store) {
+		d.log.Warn("listen, budget.max_host_overhead and the directory of the store are as they were at the start: start the daemon anew to change them")
+		text += "; listen, budget.max_host_overhead and the directory of the store are as they were at the start"
 	}
 	d.log.Info("configuration loaded", "targets", len(c.Targets))
 	d.events.raise(Event{Kind: EventReload, Text: text})

@@ -89,7 +89,7 @@ func (d *Daemon) Rotate(ctx context.Context, name string) error {
 	switch {
 	case err != nil:
 		return err
-	case !d.Config().Store.Files:
+	case d.periods.keeper == nil:
 		return fmt.Errorf("rotate %s: %w", name, ErrNoStore)
 	}
 	return d.periods.file(ctx, t)

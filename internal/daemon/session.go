@@ -118,7 +118,7 @@ func (f *follower) attachTo(ctx context.Context, p supervise.Pin, file process.F
 func (f *follower) open(ctx context.Context, file process.FileID, build string) (*session, error) {
 	into := f.shelf.takeSlot(f.ownerNow(), file, build)
 	s := &session{follower: f, slot: into}
-	settings, log := f.settings(), f.details.With("target", f.Name, f.attr(f.facts.PID))
+	settings, log := into.settled(f.settings()), f.details.With("target", f.Name, f.attr(f.facts.PID))
 	o := recording.Options{
 		Map: into.m,
 		Manager: manager.Config{
@@ -144,6 +144,23 @@ func (f *follower) open(ctx context.Context, file process.FileID, build string) 
 	}
 	return s, nil
 }
+
+// settled returns the settings for a session that goes on with the slot's map: its interval begins where the last
+// session had tuned it to. The slot is the caller's.
+func (s *slot) settled(o config.Settings) config.Settings {
+	before := s.m.Meta().Interval
+	if len(before) == 0 || !o.Tune {
+		return o
+	}
+	last := before[len(before)-1].Interval
+	if last >= o.MinInterval && last <= cmp.Or(o.MaxInterval, longestTuned) {
+		o.Interval = last
+	}
+	return o
+}
+
+// longestTuned is the longest interval that is begun with where the settings have no bound: the tuner's own.
+const longestTuned = 100 * time.Millisecond
 
 // settings returns the settings for the process, within what it may have.
 func (f *follower) settings() config.Settings {

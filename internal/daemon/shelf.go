@@ -9,6 +9,7 @@ import (
 
 	"github.com/ccmapd/ccmapd/ccmap"
 	"github.com/ccmapd/ccmapd/internal/process"
+	"github.com/ccmapd/ccmapd/internal/store"
 	"github.com/ccmapd/ccmapd/sampler/engine"
 )
 
@@ -27,7 +28,7 @@ type shelf struct {
 // the other.
 //
 //	file, m                  never change; the map is the session's while the slot is busy
-//	filed, began             under the target's filing
+//	filed … stream           under the target's filing
 //	all others               under the shelf's mu
 type slot struct {
 	file process.FileID // of the executable
@@ -43,8 +44,11 @@ type slot struct {
 	retired bool            // the map must not go on, or another build has come: it is filed, and forgotten
 	bound   int64           // of the map, as it was set last
 
-	filed *ccmap.Snapshot // what files have; nil: nothing
-	began time.Time       // of the period
+	filed  *ccmap.Snapshot // what files have; nil: nothing
+	began  time.Time       // of the period
+	logged *ccmap.Snapshot // what files and the log have; nil: nothing
+	noted  time.Time       // when it was logged
+	stream *store.Stream   // in the log; nil: nothing was logged
 }
 
 // takeSlot returns a slot that is not busy, for a process of an owner: of the build, or of the executable where the build
@@ -251,24 +255,51 @@ func (s *slot) reader() reader {
 	return nil
 }
 
-// unfiled is a slot with the way to its snapshot.
+// unfiled is a slot with the way to its snapshot, and what its files are to be found by.
 type unfiled struct {
 	*slot
 	read reader
+	of   maker
+	by   process.Facts // whom the VM's own counts are of
 }
 
-// unfiled returns the slots that have a snapshot by their build.
-func (h *shelf) unfiled() map[string][]unfiled {
+// maker is whose samples a file has: those of processes of one build and one owner.
+type maker struct {
+	build string
+	owner process.Owner
+}
+
+// unfiled returns the slots that have a snapshot.
+func (h *shelf) unfiled() (all []unfiled) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	all := make(map[string][]unfiled)
 	for _, s := range h.slots {
 		h.knowBuild(s)
 		if read := s.reader(); read != nil {
-			all[s.build] = append(all[s.build], unfiled{s, read})
+			all = append(all, unfiled{s, read, maker{s.build, s.owner}, s.process})
 		}
 	}
 	return all
+}
+
+// adopt makes a free slot of what was counted before the daemon began: the next process of the build and the owner
+// goes on with it.
+func (h *shelf) adopt(r store.Recovered) error {
+	m := ccmap.New(ccmap.Options{MaxBytes: h.MaxMemory})
+	if err := m.Merge(r.Map.Snapshot()); err != nil {
+		return err
+	}
+	m.SetWindow(h.Window) // of what comes: times of day of a run before say nothing about now
+	s := &slot{
+		m: m, owner: r.Key.Owner, build: r.Key.Build, last: m.Snapshot(), used: time.Now(), bound: h.MaxMemory,
+		process: process.Facts{PID: r.Process.PID, Started: r.Process.Started}, began: r.From, stream: r.Stream, noted: time.Now(),
+	}
+	s.logged = s.last
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.slots = append(h.slots, s)
+	h.build = r.Key.Build
+	return nil
 }
 
 // dropRetired drops the slots that no process needs, and that may go. It asks for the latest first.

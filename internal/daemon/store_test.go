@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -11,13 +12,12 @@ import (
 
 	"github.com/ccmapd/ccmapd/internal/advice"
 	"github.com/ccmapd/ccmapd/internal/daemon/config"
-	"github.com/ccmapd/ccmapd/internal/profiletest"
-	"github.com/ccmapd/ccmapd/internal/safepath"
+	"github.com/ccmapd/ccmapd/internal/store"
 )
 
-// TestPrepareStore: a store that cannot be written, or that others can change, is an error with a cure before
+// TestOpenStore: a store that cannot be written, or that others can change, is an error with a cure before
 // anything is sampled. Without files nothing is looked at.
-func TestPrepareStore(t *testing.T) {
+func TestOpenStore(t *testing.T) {
 	t.Parallel()
 	open := t.TempDir()
 	if err := os.Chmod(open, 0o777); err != nil {
@@ -41,10 +41,13 @@ func TestPrepareStore(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		err = d.PrepareStore()
+		err = d.OpenStore()
 		if c.want == "" {
-			if _, made := os.Stat(filepath.Join(dir, targetsDir)); err != nil || (made == nil) != c.files {
+			if _, made := os.Stat(filepath.Join(dir, "lock")); err != nil || (made == nil) != c.files {
 				t.Errorf("%s: %v, made %v", dir, err, made)
+			}
+			if c.files {
+				d.periods.keeper.Close()
 			}
 			continue
 		}
@@ -59,7 +62,7 @@ func TestStoreHangs(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		answer, began := make(chan struct{}), time.Now()
-		err := prepareStore(filing("/none").Store, func(string) error { <-answer; return nil })
+		_, err := openStore(filing("/none").Store, func(config.Store) (*store.Store, error) { <-answer; return nil, nil })
 		if took := time.Since(began); err == nil || !strings.Contains(err.Error(), "does not answer") || took != storeTime {
 			t.Errorf("%v after %v", err, took)
 		}
@@ -67,68 +70,51 @@ func TestStoreHangs(t *testing.T) {
 	})
 }
 
-// TestReloadOfStore: a configuration whose store cannot be used is refused, and the old one stays. A store that has
-// become unusable keeps no other change from taking effect.
+// TestTwoDaemonsOnOneStore: the second daemon does not start, and names the first.
+func TestTwoDaemonsOnOneStore(t *testing.T) {
+	t.Parallel()
+	c := filing(t.TempDir())
+	made := func() *Daemon {
+		d, err := newDaemon(Options{Load: func() (*config.Config, error) { return c, nil }}, newFakeHost())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return d
+	}
+	openStoreOf(t, made())
+	if err := made().OpenStore(); !errors.Is(err, store.ErrLocked) || !strings.Contains(err.Error(), fmt.Sprint("process ", os.Getpid())) {
+		t.Errorf("a second daemon: %v", err)
+	}
+}
+
+// TestReloadOfStore: a reload changes how long files are kept, and where they are at the next start.
 func TestReloadOfStore(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	inDaemon(t, filing(dir), func(t *testing.T, _ *fakeHost, d *Daemon) {
+	inDaemon(t, filing(dir), func(t *testing.T, h *fakeHost, d *Daemon) {
+		h.start(web(10))
+		time.Sleep(10 * time.Minute)
+		before, _ := periodsIn(t, dir)
 		next := *d.Config()
 		d.load = func() (*config.Config, error) { c := next; return &c, nil }
-		next.Store.Dir = "/proc/self/none"
-		if err := d.Reload(); err == nil || d.Config().Store.Dir != dir || d.LastReload() == nil {
-			t.Errorf("%v, files go to %s", err, d.Config().Store.Dir)
-		}
-		if err := os.Chmod(dir, 0o777); err != nil {
+		events, cancel := d.Events(0)
+		defer cancel()
+		next.Store.Dir, next.Store.Keep = "/proc/self/none", 3*time.Minute
+		if err := d.Reload(); err != nil {
 			t.Fatal(err)
 		}
-		next.Store.Dir, next.Budget.CPU = dir, 0.25
-		if err := d.Reload(); err != nil || d.Config().Budget.CPU != 0.25 {
-			t.Errorf("%v", err)
+		time.Sleep(2 * time.Minute)
+		synctest.Wait()
+		if now, _ := periodsIn(t, dir); len(now) == 0 || len(now) > 5 || len(before) < 8 {
+			t.Errorf("%d files are kept of three minutes, and %d before", len(now), len(before))
 		}
-		if err := os.Chmod(dir, 0o700); err != nil {
-			t.Fatal(err)
+		for e := range events {
+			if e.Kind == EventReload {
+				if !strings.Contains(e.Text, "the store") {
+					t.Errorf("%s", e.Text)
+				}
+				break
+			}
 		}
 	})
-}
-
-// TestFilesStayOurs: no period is filed, and no file removed, where others have got the right to change the
-// directory meanwhile. The error names the path, and not a descriptor.
-func TestFilesStayOurs(t *testing.T) {
-	t.Parallel()
-	dir := t.TempDir()
-	c := filing(dir)
-	c.Store.Keep = time.Hour
-	d, err := newDaemon(Options{Load: func() (*config.Config, error) { return c, nil }}, newFakeHost())
-	if err != nil {
-		t.Fatal(err)
-	}
-	old, s := time.Now().Add(-100*time.Hour), profiletest.Thicket(1).Snapshot()
-	path := d.periods.path("web", "b", old, old)
-	if err := d.periods.write(path, s); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Chmod(filepath.Join(dir, targetsDir, "web"), 0o777); err != nil {
-		t.Fatal(err)
-	}
-	if err := d.periods.write(d.periods.path("web", "b", old, time.Now()), s); !errors.Is(err, safepath.ErrOthers) {
-		t.Errorf("others may change the target's directory: %v", err)
-	}
-	if err := os.Chmod(dir, 0o777); err != nil {
-		t.Fatal(err)
-	}
-	d.periods.removeOld(time.Now())
-	if _, err := os.Stat(path); err != nil {
-		t.Errorf("it was removed where others may change the store: %v", err)
-	}
-	if err := errors.Join(os.Chmod(dir, 0o700), os.Chmod(filepath.Join(dir, targetsDir, "web"), 0o700)); err != nil {
-		t.Fatal(err)
-	}
-	name := d.periods.path("web", "b", old, old.Add(time.Second))
-	if err := os.Mkdir(name, 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := d.periods.write(name, s); err == nil || !strings.Contains(err.Error(), name) || strings.Contains(err.Error(), "/proc/self/fd") {
-		t.Errorf("a directory in place of the file: %v", err)
-	}
 }

@@ -17,6 +17,7 @@ import (
 //
 //	means … tally            never change, or lock themselves
 //	filing                   orders the filing of periods; taken before any lock
+//	compared                 under filing
 //	all others               under mu
 type target struct {
 	*means
@@ -27,7 +28,8 @@ type target struct {
 	shelf    *shelf
 	tally    *tally
 
-	filing chan struct{} // holds a token while periods are filed
+	filing   chan struct{} // holds a token while periods are filed
+	compared string        // build that was compared with the one before
 
 	mu        sync.Mutex
 	followers map[int]*follower // by pid: processes that fit, started or waiting

@@ -20,10 +20,16 @@ const (
 
 // The coders are shared: any goroutine may call EncodeAll and DecodeAll.
 var (
-	encoder, _ = zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(1),
-		zstd.WithWindowSize(bodyWindow), zstd.WithLowerEncoderMem(true))
+	encoder    = newEncoder()
 	decoder, _ = zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(mostBody))
 )
+
+func newEncoder() *zstd.Encoder {
+	z, _ := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(1),
+		zstd.WithWindowSize(bodyWindow), zstd.WithLowerEncoderMem(true))
+	z.EncodeAll(nil, nil) // makes its channel here, and not in the bubble of a test
+	return z
+}
 
 // encodeBody returns a body that needs no other frame to be read.
 func encodeBody(s *ccmap.Snapshot) (body []byte, encoding byte) {

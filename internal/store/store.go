@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"log/slog"
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
@@ -82,12 +83,26 @@ func Open(o Options) (*Store, error) {
 		return nil, fmt.Errorf("open store %s: %w", o.Dir, err)
 	}
 	s, err := open(o, disk.At(o.Dir))
+	if err == nil {
+		if err = makeTargets(o.Dir); err != nil {
+			s.journal.Close()
+		}
+	}
 	if err != nil {
 		lock.Close()
 		return nil, fmt.Errorf("open store %s: %w", o.Dir, err)
 	}
 	s.lock = lock
 	return s, nil
+}
+
+// makeTargets makes the directory of all files: where it cannot be made, the first file would fail in an hour.
+func makeTargets(dir string) error {
+	d, err := safepath.MakeDir(filepath.Join(dir, targetsDir), disk.Mode)
+	if err != nil {
+		return withCure(dir, err)
+	}
+	return d.Close()
 }
 
 // open opens the store of a directory that is locked.
@@ -345,6 +360,14 @@ func (s *Store) dropSegments() {
 
 // NewStream begins a stream. Nothing is written before its first frame.
 func (s *Store) NewStream(k Key) *Stream { return &Stream{id: newID(), key: k} }
+
+// Renamed returns a stream of another key that goes on with one. Its first frame must be a Whole: from then on the log
+// has what it counts under the new key, once. After an error the old stream goes on.
+func (s *Store) Renamed(t *Stream, k Key) *Stream {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return &Stream{id: newID(), key: k, absorbed: t.marks()}
+}
 
 // Drop gives a stream up: what the log has of it counts nowhere. The stream may go on.
 func (s *Store) Drop(t *Stream) error {

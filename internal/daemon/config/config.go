@@ -81,11 +81,15 @@ func (b Budget) ServiceMemory() int64 {
 
 // Store says what is kept in files.
 type Store struct {
-	Files    bool // write each period to a file
+	Files    bool // log what is counted, and write each period to a file
 	Dir      string
+	Every    time.Duration // between two rounds of the log
 	Keep     time.Duration // older files are removed; 0: never
 	MaxBytes int64         // of all files; 0: no limit
 }
+
+// IsAt reports whether files are kept at the same place, or both times nowhere.
+func (s Store) IsAt(o Store) bool { return s.Files == o.Files && (!s.Files || s.Dir == o.Dir) }
 
 // Target is a name and a rule, which any number of processes may fit.
 type Target struct {
@@ -114,7 +118,7 @@ func Default() *Config {
 			Rotate: time.Hour, Max: 8,
 		},
 		Budget: Budget{CPU: 0.5, Memory: int64(figure.GiB), Targets: 256, MaxHostOverhead: 1, Scan: time.Second},
-		Store:  Store{Dir: "/var/lib/ccmapd", Keep: 30 * day, MaxBytes: int64(10 * figure.GiB)},
+		Store:  Store{Dir: "/var/lib/ccmapd", Every: 10 * time.Second, Keep: 30 * day, MaxBytes: int64(2 * figure.GiB)},
 	}
 }
 

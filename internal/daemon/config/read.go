@@ -133,6 +133,7 @@ func (s *Store) fields() []field {
 	return []field{
 		{"files", truth(&s.Files)},
 		{"dir", text(&s.Dir, absolute)},
+		{"every", duration(&s.Every, time.Second, time.Hour, false)},
 		{"keep", duration(&s.Keep, time.Minute, 36500*day, true)},
 		{"max_bytes", size(&s.MaxBytes, figure.MiB)},
 	}

@@ -1,0 +1,90 @@
+package daemon
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/ccmapd/ccmapd/ccmap"
+	"github.com/ccmapd/ccmapd/ccmap/compare"
+	"github.com/ccmapd/ccmapd/internal/process"
+	"github.com/ccmapd/ccmapd/internal/store"
+)
+
+// A target whose program was replaced by another build is compared with the best profile of the build before, once the
+// first file of the new build has enough samples. The verdict is an event: who deploys learns what it has changed.
+
+// namedChanges bounds the methods that an event names.
+const namedChanges = 3
+
+// compareBuilds compares a file of a build with the best one of the build before, until there is a verdict. The
+// target's filing is locked.
+func (p *periods) compareBuilds(t *target, of store.Key, s *ccmap.Snapshot) {
+	if of.Build == "" || t.compared == of.Build {
+		return
+	}
+	before, err := p.bestBefore(of)
+	if err != nil {
+		p.log.Error("cannot read the profile of the build before", "target", t.Name, "error", err)
+		return
+	}
+	if before.profile == nil {
+		t.compared = of.Build // it is the first one
+		return
+	}
+	text, known, err := verdictOf(before.profile, s)
+	if err != nil {
+		p.log.Error("cannot compare with the build before", "target", t.Name, "error", err)
+		return
+	}
+	if known {
+		t.compared = of.Build
+		p.events.raise(Event{
+			Kind: EventBuild, Target: t.Name, Owner: of.Owner, OfHost: t.Match.Host,
+			Text: fmt.Sprintf("build %s beside %s: %s", store.BuildName(of.Build), before.build, text),
+		})
+	}
+}
+
+// earlier is the best profile of an earlier build.
+type earlier struct {
+	build   string
+	profile *ccmap.Snapshot // nil: there is none
+}
+
+// bestBefore returns the best profile of the latest build before one that the same processes' owner has.
+func (p *periods) bestBefore(of store.Key) (earlier, error) {
+	owners := func(o process.Owner) bool {
+		return o.Traceable == of.Owner.Traceable && (!o.Traceable || o == of.Owner)
+	}
+	all := p.archive.List(store.Filter{Target: of.Target, Event: store.Event(of.Unit), Visible: owners}).Entries
+	all = slices.DeleteFunc(all, func(e store.Entry) bool {
+		return e.Kind != store.KindBest || e.Build == store.BuildName(of.Build)
+	})
+	if len(all) == 0 {
+		return earlier{}, nil
+	}
+	last := slices.MaxFunc(all, func(a, b store.Entry) int { return a.To.Compare(b.To) })
+	m, err := p.archive.Read(last)
+	if err != nil {
+		return earlier{}, err
+	}
+	return earlier{last.Build, m.Snapshot()}, nil
+}
+
+// verdictOf says in a line what has changed from a profile to another, if there are samples enough to tell.
+func verdictOf(a, b *ccmap.Snapshot) (text string, known bool, err error) {
+	r, err := compare.Compare(a, b, compare.Options{})
+	if err != nil || r.Verdict == compare.TooFew {
+		return "", false, err
+	}
+	d, err := compare.Differences(a, b, compare.DiffOptions{Limit: namedChanges})
+	if err != nil {
+		return "", false, err
+	}
+	parts := []string{r.Verdict.String()}
+	for _, c := range d.Methods.List {
+		parts = append(parts, fmt.Sprintf("%s %.1f → %.1f %%", c.Path[0].Method, c.ShareA, c.ShareB))
+	}
+	return strings.Join(parts, ", "), true, nil
+}

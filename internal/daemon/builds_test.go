@@ -1,0 +1,52 @@
+package daemon
+
+import (
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/ccmapd/ccmapd/internal/process"
+)
+
+// TestBuildsAreCompared: when a target's program was replaced by another build, an event says once how the new build
+// differs from the one before, and nothing is said of the first build.
+func TestBuildsAreCompared(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		method string
+		want   []string
+	}{
+		"the same":  {"main.work", []string{"build build_2 beside build_1", "same within noise"}},
+		"different": {"main.other", []string{"build build_2 beside build_1", "differs", "main.other 0.0 → "}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inDaemon(t, filing(t.TempDir()), func(t *testing.T, h *fakeHost, d *Daemon) {
+				events, cancel := d.Events(0)
+				defer cancel()
+				first := h.start(web(10))
+				time.Sleep(5 * time.Minute)
+				h.kill(first)
+				next := web(11)
+				next.build, next.file, next.method = "build/2", process.FileID{Inode: 2}, c.method
+				h.start(next)
+				time.Sleep(5 * time.Minute)
+				synctest.Wait()
+				var said []string
+				for len(events) > 0 {
+					if e := <-events; e.Kind == EventBuild {
+						said = append(said, e.Text)
+					}
+				}
+				if len(said) != 1 {
+					t.Fatalf("%d events: %q", len(said), said)
+				}
+				for _, part := range c.want {
+					if !strings.Contains(said[0], part) {
+						t.Errorf("%q lacks %q", said[0], part)
+					}
+				}
+			})
+		})
+	}
+}
