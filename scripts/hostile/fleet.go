@@ -14,6 +14,7 @@ import (
 	"github.com/ccmapd/ccmapd/daemon/client"
 	"github.com/ccmapd/ccmapd/export"
 	"github.com/ccmapd/ccmapd/internal/daemon"
+	"github.com/ccmapd/ccmapd/internal/store"
 )
 
 // fleet is the programs that a daemon samples, each as a target of its own. They compute
@@ -234,7 +235,7 @@ func (s *served) account(ctx context.Context, members []*member) (a account, sam
 	}
 }
 
-// ends ends the daemon, which files everything.
+// ends ends the daemon, which logs everything.
 func (s *served) ends() error {
 	s.signal(syscall.SIGTERM)
 	_, err := s.exit()
@@ -247,47 +248,53 @@ func descriptors(pid int) int {
 	return len(open)
 }
 
-// periodType ends the names of files of periods.
-const periodType = ".json.zst"
+// temporary is how the store calls a file while it writes it.
+const temporary = ".writing"
 
-// periods are the files of a daemon.
+// periods are what the store of a daemon has, in files and in its log.
 type periods struct {
-	files, torn, others int // others are temporary files
-	sum                 ccmap.Counters
-	last                map[string]time.Time // end of the last period of each target
-	errs                error
+	files, torn, temporary int
+	sum                    ccmap.Counters
+	last                   map[string]time.Time // until when it has each target
+	errs                   error
 }
 
-// periodsIn reads all files below a folder.
+// periodsIn reads the store of a daemon that has ended.
 func periodsIn(folder string) (p periods, err error) {
 	p.last = make(map[string]time.Time)
-	err = filepath.WalkDir(folder, func(path string, e os.DirEntry, err error) error {
-		if err != nil || !e.Type().IsRegular() {
-			return err
-		}
-		name, isPeriod := strings.CutSuffix(e.Name(), periodType)
-		if !isPeriod {
-			p.others++
-			return nil
+	r, err := store.NewReader(folder)
+	if errors.Is(err, os.ErrNotExist) {
+		return p, nil
+	}
+	if err != nil {
+		return p, err
+	}
+	l := r.List(store.Filter{Running: true})
+	if l.Skipped > 0 || l.Damage != "" {
+		p.torn++
+		p.errs = fmt.Errorf("the store has %d foreign names (%w), damage %q", l.Skipped, l.First, l.Damage)
+	}
+	for _, e := range l.Entries {
+		if e.Kind == store.KindBest {
+			continue
 		}
 		p.files++
-		m, _, err := export.ReadFile(path, export.ReadOptions{})
+		m, err := r.Read(e)
 		if err != nil {
 			p.torn++
 			p.errs = errors.Join(p.errs, err)
-			return nil
+			continue
 		}
 		p.sum = p.sum.Add(m.Snapshot().Total())
-		_, end, _ := strings.Cut(name, "-")
-		to, err := time.Parse("20060102T150405.000Z", end)
-		target := filepath.Base(filepath.Dir(filepath.Dir(path)))
-		if to.After(p.last[target]) {
-			p.last[target] = to
+		if e.To.After(p.last[e.Target]) {
+			p.last[e.Target] = e.To
+		}
+	}
+	err = filepath.WalkDir(folder, func(_ string, e os.DirEntry, err error) error {
+		if err == nil && e.Name() == temporary {
+			p.temporary++
 		}
 		return err
 	})
-	if errors.Is(err, os.ErrNotExist) {
-		err = nil
-	}
 	return p, err
 }

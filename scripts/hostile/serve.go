@@ -311,8 +311,8 @@ func (s *stage) filed(d disturbance, samples int64) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if p.torn+p.others > 0 {
-		s.row.miss("%d files are torn, %d temporary files are left: %v", p.torn, p.others, p.errs)
+	if p.torn+p.temporary > 0 {
+		s.row.miss("%d files are torn, %d temporary files are left: %v", p.torn, p.temporary, p.errs)
 	}
 	if p.files == 0 {
 		return "–", nil

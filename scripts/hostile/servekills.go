@@ -29,7 +29,7 @@ var serveKillsCampaign = kind{
   go -C scripts run ./hostile servekills -rounds 100 -o ''
                                              fewer, and print the table`,
 	head: []string{"SIGKILL of the daemon", "rounds", "answers", "wrong", "programs and maps of BPF left", "breakpoints left",
-		"descriptors left", "threads stopped or traced", "files", "torn", "temporary files after the next run", "most time that is in no file"},
+		"descriptors left", "threads stopped or traced", "files", "torn", "temporary files after the next run", "most time that is lost"},
 	flags: func(flags *flag.FlagSet) { flags.IntVar(&serveKillRounds, "rounds", 1000, "kill `N` times") },
 	run:   runServeKills,
 }
@@ -146,9 +146,9 @@ func (f *fleet) kills(ctx context.Context, k serveKill) error {
 	return nil
 }
 
-// start starts a daemon that files once a second. Files of other rounds go, and temporary ones stay.
+// start starts a daemon that files once a second. Files of other rounds go; the log stays, and temporary files.
 func (a *serveKilling) start(ctx context.Context) (*served, error) {
-	files, _ := filepath.Glob(filepath.Join(a.store, "targets/*/*/*"+periodType))
+	files, _ := filepath.Glob(filepath.Join(a.store, "targets/*/*/*/*.json.zst"))
 	for _, file := range files {
 		os.Remove(file)
 	}
@@ -176,7 +176,7 @@ func (a *serveKilling) orderly(ctx context.Context) (left int, err error) {
 	err = d.ends()
 	a.ending = time.Since(began)
 	p, err2 := periodsIn(a.store)
-	return p.others, errors.Join(err, err2, p.errs)
+	return p.temporary, errors.Join(err, err2, p.errs)
 }
 
 // wait lets a random time pass, up to most.
@@ -242,7 +242,7 @@ func (a *serveKilling) slay(d *served) error {
 	return errors.Join(err, p.errs)
 }
 
-// filedSince notes the longest time until now that is in no file of a target.
+// filedSince notes the longest time until now that the store has not of a target.
 func (a *serveKilling) filedSince(began time.Time) error {
 	now := time.Now()
 	p, err := periodsIn(a.store)
@@ -348,7 +348,7 @@ func breakpointsBeyond(pid int) (int, error) {
 	return max(0, n-(debugRegisters-own)*len(threadsOf(pid))), err
 }
 
-// mostUnfiled bounds the time that is in no file: a period, which ends up to 5 % late, the
+// mostUnfiled bounds the time that is lost: a period, which ends up to 5 % late, the
 // daemon's look at periods once a second, and the writing.
 const mostUnfiled = 2*rotation + rotation/2
 
@@ -377,7 +377,7 @@ func (a *serveKilling) cells(r *row, k serveKill, rounds, temporary int) {
 		cell = report.Number(a.unfiled.Seconds(), 2) + " s"
 	}
 	if a.unfiled > most {
-		r.late("%v are in no file, want at most %v", a.unfiled, most)
+		r.late("%v are lost, want at most %v", a.unfiled, most)
 	}
 	r.cells = append(r.cells, cell)
 }
