@@ -48,6 +48,8 @@ func (f *fakeDaemon) Snapshot(context.Context, string, int) (*ccmap.Snapshot, er
 
 func (f *fakeDaemon) Stored() *store.Reader { return nil }
 
+func (f *fakeDaemon) Keeping() (daemon.Keeping, bool) { return daemon.Keeping{}, false }
+
 func (f *fakeDaemon) Recheck(string) (daemon.TargetStatus, error) {
 	return daemon.TargetStatus{}, daemon.ErrNoTarget
 }

@@ -68,6 +68,9 @@ type Daemon interface {
 	// Stored returns a reader of the stored profiles; nil: none are kept.
 	Stored() *store.Reader
 
+	// Keeping says how profiles are kept; false: none are.
+	Keeping() (daemon.Keeping, bool)
+
 	// Events returns the events after a number that are still known, and then those to come,
 	// until cancel is called.
 	Events(since uint64) (events <-chan daemon.Event, cancel func())

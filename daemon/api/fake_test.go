@@ -35,6 +35,7 @@ type fake struct {
 	attach   func(context.Context) error // called before one is attached to; nil: nothing
 	still    bool                        // no samples come
 	stored   *store.Reader               // nil: nothing is kept
+	keeping  daemon.Keeping
 }
 
 func newFake() *fake {
@@ -155,6 +156,8 @@ func (f *fake) Healthy() error                                { return f.sick }
 func (f *fake) Events(uint64) (<-chan daemon.Event, func()) { return f.events, func() {} }
 
 func (f *fake) Stored() *store.Reader { return f.stored }
+
+func (f *fake) Keeping() (daemon.Keeping, bool) { return f.keeping, f.stored != nil }
 
 // Peers of tests.
 var (

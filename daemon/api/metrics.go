@@ -44,10 +44,35 @@ func newMetrics(s *Server) *metrics {
 	reloaded := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "ccmapd_config_last_reload_successful", Help: "1: the configuration in force is the latest; 0: the last reload was refused.",
 	}, func() float64 { return float64(oneIf(s.options.Daemon.LastReload() == nil)) })
-	m.registry.MustRegister(m.requests, m.refused, build, reloaded, targetCollector{s.options.Daemon, s.options.FullMetrics},
+	m.registry.MustRegister(m.requests, m.refused, build, reloaded, storeCollector{s.options.Daemon}, targetCollector{s.options.Daemon, s.options.FullMetrics},
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{})) // CPU time and memory of the daemon
 	m.handler = promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{MaxRequestsInFlight: 1, DisableCompression: true})
 	return m
+}
+
+// storeCollector makes the metrics of the store, where there is one.
+type storeCollector struct{ daemon Daemon }
+
+var (
+	behindDesc  = prometheus.NewDesc("ccmapd_store_log_behind_seconds", "Time since what was counted was logged last: what a kill would lose.", nil, nil)
+	failedDesc  = prometheus.NewDesc("ccmapd_store_log_errors_total", "Attempts to log what was counted that failed.", nil, nil)
+	damagedDesc = prometheus.NewDesc("ccmapd_store_log_damaged", "1: the log was damaged when the daemon began; what was whole was kept.", nil, nil)
+)
+
+func (storeCollector) Describe(to chan<- *prometheus.Desc) {
+	to <- behindDesc
+	to <- failedDesc
+	to <- damagedDesc
+}
+
+func (c storeCollector) Collect(to chan<- prometheus.Metric) {
+	k, keeps := c.daemon.Keeping()
+	if !keeps {
+		return
+	}
+	to <- prometheus.MustNewConstMetric(behindDesc, prometheus.GaugeValue, k.Behind.Seconds())
+	to <- prometheus.MustNewConstMetric(failedDesc, prometheus.CounterValue, float64(k.Failed))
+	to <- prometheus.MustNewConstMetric(damagedDesc, prometheus.GaugeValue, float64(oneIf(k.Damage != "")))
 }
 
 // kindOf returns what a route is about: each route has a histogram, and most services have few.

@@ -8,10 +8,13 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
 	"go.yaml.in/yaml/v2"
+
+	"github.com/ccmapd/ccmapd/internal/daemon"
 )
 
 // TestMetrics: the values are those of the daemon, and names are as Prometheus wants them.
@@ -39,8 +42,18 @@ func TestMetrics(t *testing.T) {
 			t.Errorf("%s is missing in\n%s", line, text)
 		}
 	}
+	if strings.Contains(text, "ccmapd_store_log") {
+		t.Errorf("metrics of a store that is not there:\n%s", text)
+	}
+	f.stored, f.keeping = keptOf(t), daemon.Keeping{Behind: 90 * time.Second, Failed: 2, Damage: "torn"}
+	text = get(s, master, "/metrics").Body.String()
+	for _, line := range []string{"ccmapd_store_log_behind_seconds 90", "ccmapd_store_log_errors_total 2", "ccmapd_store_log_damaged 1"} {
+		if !strings.Contains(text, "\n"+line+"\n") {
+			t.Errorf("%s is missing in\n%s", line, text)
+		}
+	}
 	f.unloaded = os.ErrInvalid
-	if text := get(s, master, "/metrics").Body.String(); !strings.Contains(text, "\nccmapd_config_last_reload_successful 0\n") || !strings.Contains(text, "\nccmapd_http_request_seconds_count{route=\"GET /metrics\"} 1\n") {
+	if text := get(s, master, "/metrics").Body.String(); !strings.Contains(text, "\nccmapd_config_last_reload_successful 0\n") || !strings.Contains(text, "\nccmapd_http_request_seconds_count{route=\"GET /metrics\"} 2\n") {
 		t.Errorf("after a reload that was refused, and a request:\n%s", text)
 	}
 	problems, err := promlint.New(strings.NewReader(text)).Lint()
@@ -54,6 +67,7 @@ func TestMetrics(t *testing.T) {
 func TestBasicMetrics(t *testing.T) {
 	t.Parallel()
 	f := newFake()
+	f.stored = keptOf(t)
 	c := &f.targets[1].Counters
 	c.LostQueue, c.LostSource, c.Failures.Other = 4, 5, 7
 	s := newServer(t, f, Options{})
@@ -83,7 +97,9 @@ func TestBasicMetrics(t *testing.T) {
 // docs/daemon.md has all metrics.
 func TestMonitoring(t *testing.T) {
 	t.Parallel()
-	labels := labelsOf(t, newServer(t, newFake(), Options{FullMetrics: true}))
+	f := newFake()
+	f.stored = keptOf(t)
+	labels := labelsOf(t, newServer(t, f, Options{FullMetrics: true}))
 	expressions := slices.Concat(alertExpressions(t), dashboardExpressions(t))
 	if len(expressions) < 30 {
 		t.Errorf("%d expressions: some were not found", len(expressions))

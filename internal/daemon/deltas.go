@@ -58,7 +58,10 @@ func (p *periods) logAll(ctx context.Context, targets []*target, urgent urgency)
 		}
 	}
 	entries, err := gainOf(ctx, slots, whole, urgent)
-	return errors.Join(err, p.append(entries))
+	if err = errors.Join(err, p.append(entries)); err == nil {
+		p.acked.Store(time.Now().UnixNano())
+	}
+	return err
 }
 
 // errBusy says that what a round wants to do is done already.

@@ -30,6 +30,7 @@ type keeper interface {
 	Overgrown() bool
 	File(of store.Key, from, to time.Time, whole *ccmap.Snapshot, held ...*store.Stream) (path string, err error)
 	Drop(*store.Stream) error
+	Damage() string
 	SetBounds(keep time.Duration, maxBytes int64)
 	Retain(now time.Time)
 	Compact(ctx context.Context, now time.Time) (store.Compacted, error)
@@ -46,6 +47,7 @@ type periods struct {
 	round   chan struct{} // of the log: holds a token while there is one
 	next    time.Time     // round: the goroutine of Run
 	failed  atomic.Uint64 // rounds
+	acked   atomic.Int64  // when the last round was acknowledged, Unix ns
 }
 
 // nextRotation returns the end of the period that has now in it, by the wall clock.

@@ -26,6 +26,7 @@ func (d *Daemon) OpenStore() error {
 		return err
 	}
 	d.periods.keeper, d.periods.archive = kept, kept.Reader()
+	d.periods.acked.Store(time.Now().UnixNano())
 	d.goOn(kept.Recovered())
 	return nil
 }
@@ -75,3 +76,19 @@ func (d *Daemon) goOn(recovered []store.Recovered) {
 
 // Stored returns a reader of the stored profiles, which checks no rights; nil: none are kept.
 func (d *Daemon) Stored() *store.Reader { return d.periods.archive }
+
+// Keeping says how a daemon keeps profiles.
+type Keeping struct {
+	Behind time.Duration // since the log was written last: what a kill would lose
+	Failed uint64        // rounds of the log
+	Damage string        // that the log had at the start; empty: none
+}
+
+// Keeping returns how profiles are kept. It returns false where none are.
+func (d *Daemon) Keeping() (k Keeping, keeps bool) {
+	p := d.periods
+	if p.keeper == nil {
+		return Keeping{}, false
+	}
+	return Keeping{time.Since(time.Unix(0, p.acked.Load())), p.failed.Load(), p.keeper.Damage()}, true
+}
