@@ -176,49 +176,12 @@ func hasNameSuffix(name, suffix string) bool {
 func nearNames(all []string, text string) []string {
 	text = strings.ToLower(plainName(text))
 	last := lastComponent(text)
-	type near struct {
-		name     string
-		distance int
-	}
-	var found []near
-	for _, name := range all {
+	return advice.Near(all, func(name string) (typos int, near bool) {
 		plain := strings.ToLower(plainName(name))
-		distance := editDistance(lastComponent(plain), last)
-		if strings.Contains(plain, text) || distance <= (len(last)+1)/3 {
-			found = append(found, near{name, distance})
-		}
-	}
-	slices.SortStableFunc(found, func(a, b near) int { return cmp.Compare(a.distance, b.distance) })
-	sorted := make([]string, len(found))
-	for i, n := range found {
-		sorted[i] = n.name
-	}
-	return sorted
+		typos = advice.Typos(lastComponent(plain), last)
+		return typos, strings.Contains(plain, text) || typos <= advice.MostTypos(last)
+	})
 }
 
 // lastComponent returns the text after the last dot or slash.
 func lastComponent(name string) string { return name[strings.LastIndexAny(name, "./")+1:] }
-
-// editDistance counts the bytes to insert, delete or replace between a and b
-// (Levenshtein). It compares the first 64 bytes of each.
-func editDistance(a, b string) int {
-	const most = 64
-	a, b = a[:min(len(a), most)], b[:min(len(b), most)]
-	row := make([]int, len(b)+1) // row[j]: distance of a[:i] and b[:j]
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			replaced := diagonal
-			if a[i] != b[j] {
-				replaced++
-			}
-			diagonal = row[j+1]
-			row[j+1] = min(replaced, row[j]+1, diagonal+1)
-		}
-	}
-	return row[len(b)]
-}

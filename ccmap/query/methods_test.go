@@ -5,8 +5,6 @@ import (
 	"slices"
 	"testing"
 
-	"pgregory.net/rapid"
-
 	"github.com/ccmapd/ccmapd/ccmap"
 	"github.com/ccmapd/ccmapd/internal/advice"
 )
@@ -116,26 +114,6 @@ func TestNamed(t *testing.T) {
 	if got := set.Names(names); !slices.Equal(got, []string{"x.f"}) {
 		t.Errorf("names = %q", got)
 	}
-}
-
-// TestEditDistance: a metric, bounded by the number of edits that were made.
-func TestEditDistance(t *testing.T) {
-	t.Parallel()
-	rapid.Check(t, func(t *rapid.T) {
-		word := rapid.StringMatching(`[abc]{0,8}`)
-		a, b, c := word.Draw(t, "a"), word.Draw(t, "b"), word.Draw(t, "c")
-		ab := editDistance(a, b)
-		switch {
-		case (ab == 0) != (a == b):
-			t.Errorf("distance of %q and %q = %d", a, b, ab)
-		case ab != editDistance(b, a):
-			t.Errorf("distance of %q and %q is not symmetric", a, b)
-		case editDistance(a, c) > ab+editDistance(b, c):
-			t.Errorf("triangle inequality: %q %q %q", a, b, c)
-		case editDistance(a+b, b) > len(a):
-			t.Errorf("distance of %q and %q is over %d deletions", a+b, b, len(a))
-		}
-	})
 }
 
 // TestKernelMethods: the name of the kernel is all time in it, and a title is one system call.

@@ -17,8 +17,10 @@ import (
 
 	"github.com/ccmapd/ccmapd/ccmap"
 	"github.com/ccmapd/ccmapd/export"
+	"github.com/ccmapd/ccmapd/internal/advice"
 	"github.com/ccmapd/ccmapd/internal/daemon"
 	"github.com/ccmapd/ccmapd/internal/store"
+	"github.com/ccmapd/ccmapd/internal/terminal"
 	"github.com/ccmapd/ccmapd/view"
 )
 
@@ -67,10 +69,10 @@ func (c *call) process(ref string) (t daemon.TargetStatus, pid int, err error) {
 	}
 	cut := strings.LastIndexByte(ref, ':')
 	if cut < 0 {
-		return t, 0, as(err, errNoRef)
+		return t, 0, c.suggest(as(err, errNoRef), ref)
 	}
 	if t, err = c.visible(ref[:cut]); err != nil {
-		return t, 0, as(err, errNoRef)
+		return t, 0, c.suggest(as(err, errNoRef), ref[:cut])
 	}
 	if pid, err = strconv.Atoi(ref[cut+1:]); err != nil {
 		return t, 0, errNoRef
@@ -118,6 +120,35 @@ func (c *call) visible(name string) (daemon.TargetStatus, error) {
 		return daemon.TargetStatus{}, hidden{err}
 	}
 	return t, nil
+}
+
+// named returns a target that the peer may see. The error of an unknown one has the names that were perhaps meant.
+func (c *call) named(name string) (daemon.TargetStatus, error) {
+	t, err := c.visible(name)
+	if err != nil {
+		err = c.suggest(err, name)
+	}
+	return t, err
+}
+
+// mostSuggested bounds the names that an error suggests.
+const mostSuggested = 3
+
+// suggest adds to the error of an unknown target the names that are like it, of targets that the peer sees. So the
+// error about a target that is hidden from the peer is the same as if there were no such target.
+func (c *call) suggest(err error, name string) error {
+	var seen []string
+	for _, t := range c.visibleTargets() {
+		seen = append(seen, t.Name)
+	}
+	near := advice.NearText(seen, name)
+	if len(near) == 0 {
+		return err
+	}
+	known := *coded(err)
+	known.Candidates = near[:min(len(near), mostSuggested)]
+	known.Hint = fmt.Sprintf("Did you mean %s?\n%s", terminal.OrList(known.Candidates), known.Hint)
+	return as(err, &known)
 }
 
 // seesNow reports whether the peer sees a target, whose processes are looked at again unless the peer sees all.

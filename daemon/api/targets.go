@@ -112,7 +112,7 @@ func (c *call) targets() error {
 }
 
 func (c *call) target() error {
-	t, err := c.visible(c.PathValue("target"))
+	t, err := c.named(c.PathValue("target"))
 	if err != nil {
 		return err
 	}
@@ -197,7 +197,7 @@ func (c *call) detach() error {
 	if c.peer.tcp && !c.peer.master {
 		return errNotPermitted
 	}
-	t, err := c.visible(c.PathValue("target"))
+	t, err := c.named(c.PathValue("target"))
 	if err != nil {
 		return err
 	}
@@ -211,7 +211,7 @@ func (c *call) detach() error {
 
 // act pauses, resumes or rotates a target.
 func (c *call) act() (err error) {
-	t, err := c.visible(c.PathValue("target"))
+	t, err := c.named(c.PathValue("target"))
 	if err != nil {
 		return err
 	}

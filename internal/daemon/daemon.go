@@ -211,7 +211,7 @@ func (d *Daemon) fileLast(t *target) {
 // replaced itself by another program.
 func (d *Daemon) left(t *target, f *follower) {
 	d.discovery.lookAgain(f.facts.PID) // before filing, which waits for a disk
-	f.raise(EventState, "%s: %s", Waiting, t.tally.last())
+	f.raise(EventState, "%s", f.farewell(t.tally.last()))
 	if d.roster.ends() {
 		return // the log has it, and the next daemon goes on with it
 	}

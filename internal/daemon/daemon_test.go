@@ -697,6 +697,14 @@ func TestEvents(t *testing.T) {
 		for range late {
 			t.Error("an event after the end")
 		}
+		if err := d.Pause("web"); err != nil {
+			t.Fatal(err)
+		}
+		last, end := d.Events(2 + 10*keptEvents)
+		defer end()
+		if e := <-last; e.Kind != EventState || e.Target != "web" || e.PID != 10 || e.Text != "paused" {
+			t.Errorf("event %+v of a pause", e)
+		}
 	})
 }
 

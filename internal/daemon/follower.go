@@ -34,7 +34,8 @@ type follower struct {
 	session atomic.Pointer[session] // that runs
 	first   attempt
 
-	cancel context.CancelCauseFunc // nil: not started
+	cancel  context.CancelCauseFunc // nil: not started
+	stopped error                   // why it was cancelled; nil: it has ended by itself
 
 	identity process.Identity // of the process, before it was read
 	broke    time.Duration    // CPU time of the process when its session ended by an error; 0: none did

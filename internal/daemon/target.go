@@ -232,5 +232,17 @@ func (f *follower) start(ctx context.Context, spawn func(func()), left func()) {
 	spawn(func() {
 		defer left()
 		f.run(ctx)
+		f.stopped = context.Cause(ctx)
 	})
+}
+
+// farewell says in which state a follower leaves its target, by how the last process ended.
+func (f *follower) farewell(last string) string {
+	switch f.stopped {
+	case errPaused:
+		return string(Paused)
+	case errDetached, errChanged:
+		last = f.stopped.Error()
+	}
+	return string(Waiting) + ": " + last
 }
