@@ -70,6 +70,10 @@ type ProcessOptions struct {
 	// cost. Empty: there is none.
 	Better string
 
+	// Doctor is the command that says what an engine lacks, for advice; empty: 'ccmapd doctor'. A daemon's rights are
+	// others than those of the user whom it advises.
+	Doctor string
+
 	// Logger gets messages for the user while sampling goes on; nil discards them.
 	Logger *slog.Logger
 }

@@ -79,7 +79,7 @@ func reportOn(cmd *cobra.Command, env *environment, args []string, server server
 			return engine.Report{}, withHint(usage.Errorf("%q is not a process id", args[0]), "'pgrep -l NAME' finds it.")
 		}
 	}
-	return engine.Diagnose(cmd.Context(), env.engines, pid), nil
+	return engine.Diagnose(cmd.Context(), env.engines, engine.Patient{PID: pid}), nil
 }
 
 // failureOf returns why no engine works, with the exit code of doctor.

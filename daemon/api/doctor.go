@@ -44,8 +44,10 @@ type report struct {
 
 func newDoctors(all []engine.Engine) *doctors {
 	return &doctors{
-		diagnose: func(ctx context.Context, pid int) engine.Report { return engine.Diagnose(ctx, all, pid) },
-		now:      time.Now, turn: make(chan struct{}, 1), kept: make(map[patient]report),
+		diagnose: func(ctx context.Context, pid int) engine.Report {
+			return engine.Diagnose(ctx, all, engine.Patient{PID: pid, Daemon: true})
+		},
+		now: time.Now, turn: make(chan struct{}, 1), kept: make(map[patient]report),
 	}
 }
 

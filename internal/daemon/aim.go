@@ -90,4 +90,4 @@ func (a aim) cureOf(err error) string {
 }
 
 // cureOfHost says how to mend an error of the whole host.
-const cureOfHost = "match.host takes engine bpf: 'ccmapd doctor' says what it lacks here. Without it, name programs: match.exe."
+const cureOfHost = "match.host takes engine bpf: 'ccmapd doctor @' says what it lacks here. Without it, name programs: match.exe."

@@ -164,7 +164,7 @@ func TestRefused(t *testing.T) {
 		started := h.start(p)
 		time.Sleep(3 * time.Second)
 		s := mustTarget(t, d, "web")
-		if s.State != Refused || s.Reason != errRefused.Error() || s.Cure == "" || s.NextTry == nil {
+		if s.State != Refused || s.Reason != errRefused.Error() || !strings.HasPrefix(s.Cure, "'ccmapd doctor @10' says") || s.NextTry == nil {
 			t.Errorf("%+v", s)
 		}
 		time.Sleep(10 * time.Minute)

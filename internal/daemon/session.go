@@ -177,7 +177,7 @@ func (f *follower) settings() config.Settings {
 func (f *follower) openProcess(ctx context.Context, o config.Settings, sink sampler.Sink, log *slog.Logger) (engine.Choice, error) {
 	return engine.Attach(ctx, f.means.unreadable.Spare(f.engines, f.program), o.Engine, sampler.ProcessOptions{
 		PID: f.facts.PID, Interval: o.Interval, HitBudget: cmp.Or(o.Hits, -1), NoLabels: !o.Labels,
-		MaxOverhead: o.MaxOverhead / 100, Logger: log, Sink: sink,
+		MaxOverhead: o.MaxOverhead / 100, Logger: log, Sink: sink, Doctor: fmt.Sprintf("ccmapd doctor @%d", f.facts.PID),
 	})
 }
 

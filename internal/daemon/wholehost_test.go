@@ -83,7 +83,7 @@ func TestWholeHostRefused(t *testing.T) {
 			t.Fatal(err)
 		}
 		time.Sleep(500 * time.Millisecond)
-		if s := mustTarget(t, d, "host"); s.State != Refused || !strings.Contains(s.Reason, "forbidden") || s.Cure == "" || s.NextTry == nil {
+		if s := mustTarget(t, d, "host"); s.State != Refused || !strings.Contains(s.Reason, "forbidden") || s.Cure != cureOfHost || s.NextTry == nil {
 			t.Errorf("%+v", s)
 		}
 		h.mu.Lock()

@@ -43,11 +43,11 @@ const (
 
 // checksOf asks the kernel for everything that sampling a process depends on; of this process
 // for pid 0.
-func checksOf(ctx context.Context, pid int) []Check {
-	m := machineHere(pid)
+func checksOf(ctx context.Context, p Patient) []Check {
+	m := machineHere(p.PID)
 	checks := m.checks()
-	if pid != 0 {
-		checks = append(checks, targetChecks(ctx, pid)...)
+	if p.PID != 0 {
+		checks = append(checks, targetChecks(ctx, p)...)
 	}
 	return checks
 }
@@ -262,22 +262,30 @@ func freeRegisters(tid int) int {
 }
 
 // targetChecks asks about the target.
-func targetChecks(ctx context.Context, pid int) []Check {
-	f, err := process.FactsOf(pid)
+func targetChecks(ctx context.Context, p Patient) []Check {
+	f, err := process.FactsOf(p.PID)
 	if err != nil {
-		return []Check{{checkProgram, false, fmt.Sprintf("there is no process %d", pid), "a process id", "pgrep -l NAME"}}
+		return []Check{{checkProgram, false, fmt.Sprintf("there is no process %d", p.PID), "a process id", "pgrep -l NAME"}}
 	}
+	return append(append([]Check{ownerCheck(f, p.Daemon)}, programChecks(ctx, f)...), placeCheck(f))
+}
+
+// ownerCheck says whose process the target is. The cure is a command as another user, or a daemon as root.
+func ownerCheck(f process.Facts, daemon bool) Check {
 	others := f.UID != os.Geteuid() || !f.Dumpable
 	owner := Check{
 		checkOwner, !others || privilege.Has(unix.CAP_SYS_PTRACE),
-		fmt.Sprintf("process %d (%s) runs as %s", pid, f.Name, f.User()), "the same user, or CAP_SYS_PTRACE and CAP_PERFMON",
-		fmt.Sprintf("sudo -u %s ccmapd doctor %d", sudoUser(f), pid),
+		fmt.Sprintf("process %d (%s) runs as %s", f.PID, f.Name, f.User()), "the same user, or CAP_SYS_PTRACE and CAP_PERFMON",
+		fmt.Sprintf("sudo -u %s ccmapd doctor %d", sudoUser(f), f.PID),
 	}
 	if !f.Dumpable {
 		owner.Found += ", and forbids tracing (not dumpable)"
-		owner.Cure = fmt.Sprintf("sudo ccmapd doctor %d", pid)
+		owner.Cure = fmt.Sprintf("sudo ccmapd doctor %d", f.PID)
 	}
-	return append(append([]Check{owner}, programChecks(ctx, f)...), placeCheck(f))
+	if daemon {
+		owner.Cure = "sudo ccmapd serve"
+	}
+	return owner
 }
 
 // sudoUser names the user of a process to sudo, which takes numbers with a # in front.

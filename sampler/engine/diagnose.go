@@ -68,15 +68,21 @@ const (
 	proveFor = 10 * time.Second
 )
 
+// Patient is the process that [Diagnose] looks at.
+type Patient struct {
+	PID    int  // 0: this process, which is busy meanwhile
+	Daemon bool // a daemon is asked, and the cures have to change its rights, not those of a command
+}
+
 // Diagnose tries all engines on a process, each for 200 ms. Of a process that serves its own profiles it
-// takes one of a second. Pid 0 stands for this process, which is busy meanwhile.
-func Diagnose(ctx context.Context, all []Engine, pid int) Report {
-	target := pid
+// takes one of a second.
+func Diagnose(ctx context.Context, all []Engine, p Patient) Report {
+	pid, target := p.PID, p.PID
 	if pid == 0 {
 		target = os.Getpid()
 		defer beBusy()()
 	}
-	r := Report{Checks: checksOf(ctx, pid)}
+	r := Report{Checks: checksOf(ctx, p)}
 	for _, e := range all {
 		d := e.Diagnose(ctx, target, tryFor)
 		switch {
@@ -122,7 +128,7 @@ func (r *Report) choose() {
 		}
 	}
 	if len(refused) > 0 {
-		r.Refuse(explain(join(refused)))
+		r.Refuse(explain(join(refused), doctor(sampler.ProcessOptions{})))
 	}
 }
 

@@ -49,7 +49,7 @@ func TestNotes(t *testing.T) {
 			return proving{err: errors.New("no answer")}, nil
 		}}, notStopped, ""},
 	} {
-		d := Diagnose(t.Context(), []Engine{c.engine}, os.Getpid()).Engines[0]
+		d := Diagnose(t.Context(), []Engine{c.engine}, Patient{PID: os.Getpid()}).Engines[0]
 		if d.Note != c.note || c.cure != "" && !strings.Contains(d.Cure, c.cure) {
 			t.Errorf("%s: note %q, cure %q", name, d.Note, d.Cure)
 		}
@@ -103,7 +103,7 @@ func TestCureOfNoEndpoint(t *testing.T) {
 		"ccmapd itself":   {[]Engine{refusing("bpf", sampler.ErrPermission)}, 0, false},
 		"permitted":       {[]Engine{working("bpf", 0)}, os.Getpid(), false},
 	} {
-		r := Diagnose(t.Context(), append(c.others, none), c.pid)
+		r := Diagnose(t.Context(), append(c.others, none), Patient{PID: c.pid})
 		last := r.Engines[len(r.Engines)-1]
 		if cured := last.Engine == pprofhttp.Engine && strings.Contains(last.Cure, "net/http/pprof"); cured != c.cured {
 			t.Errorf("%s: %+v", name, r.Engines)
@@ -237,7 +237,7 @@ func TestUnstripped(t *testing.T) {
 func TestTargetChecks(t *testing.T) {
 	t.Parallel()
 	var names []string
-	for _, c := range targetChecks(t.Context(), os.Getpid()) {
+	for _, c := range targetChecks(t.Context(), Patient{PID: os.Getpid()}) {
 		names = append(names, c.Name)
 		if !c.OK && c.Name != checkSymbols || c.Name == checkPlace && !strings.HasPrefix(c.Found, "namespaces of its own: none; unit: ") {
 			t.Errorf("of this process: %+v", c)
@@ -245,6 +245,10 @@ func TestTargetChecks(t *testing.T) {
 	}
 	if want := []string{checkOwner, checkProgram, checkSymbols, checkPlace}; !slices.Equal(names, want) {
 		t.Errorf("checks %q, want %q", names, want)
+	}
+	others := process.Facts{PID: 7, UID: 4711, Dumpable: true}
+	if of, ofDaemon := ownerCheck(others, false), ownerCheck(others, true); of.Cure != "sudo -u '#4711' ccmapd doctor 7" || ofDaemon.Cure != "sudo ccmapd serve" {
+		t.Errorf("cures of another's process: %q, and by a daemon %q", of.Cure, ofDaemon.Cure)
 	}
 	const tooLarge = 1 << 22 // for the number of a process
 	if c := placeCheck(process.Facts{PID: tooLarge}); !strings.HasPrefix(c.Found, "namespaces of its own: not known (no such file") {

@@ -16,6 +16,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -116,7 +117,7 @@ func Attach(ctx context.Context, all []Engine, name string, o sampler.ProcessOpt
 		if name != Auto && name != e.Name || !e.samples(o.Unit) {
 			continue
 		}
-		o.Better = better(e, name, refused)
+		o.Better = better(e, name, refused, doctor(o))
 		s, err := e.Open(ctx, o)
 		if err == nil {
 			return Choice{s, why(name, o.Unit, refused)}, nil
@@ -137,8 +138,11 @@ func Attach(ctx context.Context, all []Engine, name string, o sampler.ProcessOpt
 		return Choice{}, advice.Add(err, "Only a JVM tells its allocations and waits for locks. Of a Go program, 'ccmapd top' reads what\n"+
 			"net/http/pprof serves as /debug/pprof/allocs and /debug/pprof/mutex.")
 	}
-	return Choice{}, explain(err)
+	return Choice{}, explain(err, doctor(o))
 }
+
+// doctor names the command that says what engines lack, for advice.
+func doctor(o sampler.ProcessOptions) string { return "'" + cmp.Or(o.Doctor, "ccmapd doctor") + "'" }
 
 // unable says that the engine does not sample the unit, and which one does.
 func unable(all []Engine, name string, o sampler.ProcessOptions) error {
@@ -212,24 +216,24 @@ func why(name string, unit ccmap.Unit, refused []refusal) string {
 }
 
 // better says how to get engine bpf in place of perf, unless this machine cannot have it.
-func better(e Engine, name string, refused []refusal) string {
+func better(e Engine, name string, refused []refusal, doctor string) string {
 	const avoids = "engine bpf, which samples CPUs, avoids that"
 	if e.Name != perf.Engine {
 		return ""
 	}
 	if name != Auto {
-		return avoids + " ('ccmapd doctor' says whether it is permitted)"
+		return avoids + " (" + doctor + " says whether it is permitted)"
 	}
 	for _, r := range refused {
 		if r.engine == bpf.Engine && errors.Is(r.err, sampler.ErrPermission) {
-			return avoids + ": run ccmapd as root, or with CAP_BPF, CAP_PERFMON and CAP_SYS_PTRACE ('ccmapd doctor' has the command)"
+			return avoids + ": run ccmapd as root, or with CAP_BPF, CAP_PERFMON and CAP_SYS_PTRACE (" + doctor + " has the command)"
 		}
 	}
 	return ""
 }
 
 // explain adds advice to an error in attaching.
-func explain(err error) error {
+func explain(err error, doctor string) error {
 	switch {
 	case errors.Is(err, sampler.ErrNoProcess):
 		return advice.Add(err, "'pgrep -l NAME' finds the process id of a program.")
@@ -238,7 +242,7 @@ func explain(err error) error {
 	case errors.Is(err, jfr.ErrAsleep):
 		return advice.Add(err, "'jcmd PID VM.version', as the JVM's user, wakes it.")
 	case errors.Is(err, sampler.ErrPermission):
-		return advice.Add(err, "'ccmapd doctor' says what forbids it here, and what permits it.")
+		return advice.Add(err, "%s says what forbids it here, and what permits it.", doctor)
 	case errors.Is(err, gosym.ErrTooMuch):
 		return advice.Add(err, "Its symbols are larger than those of any known program, or are made to exhaust ccmapd. Its own net/http/pprof can profile it.")
 	}

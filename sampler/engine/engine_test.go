@@ -80,13 +80,14 @@ func TestBetter(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		ask     string
+		doctor  string
 		refusal error // of bpf
 		want    string
 	}{
-		{Auto, sampler.ErrPermission, "engine bpf, which samples CPUs, avoids that: run ccmapd as root, or with CAP_BPF, CAP_PERFMON and CAP_SYS_PTRACE ('ccmapd doctor' has the command)"},
-		{Auto, sampler.ErrUnsupported, ""},
-		{perf.Engine, nil, "engine bpf, which samples CPUs, avoids that ('ccmapd doctor' says whether it is permitted)"},
-		{jfr.Engine, nil, ""},
+		{Auto, "", sampler.ErrPermission, "engine bpf, which samples CPUs, avoids that: run ccmapd as root, or with CAP_BPF, CAP_PERFMON and CAP_SYS_PTRACE ('ccmapd doctor' has the command)"},
+		{Auto, "", sampler.ErrUnsupported, ""},
+		{perf.Engine, "ccmapd doctor @7", nil, "engine bpf, which samples CPUs, avoids that ('ccmapd doctor @7' says whether it is permitted)"},
+		{jfr.Engine, "", nil, ""},
 	} {
 		got := "not opened"
 		note := func(_ context.Context, o sampler.ProcessOptions) (Source, error) {
@@ -94,7 +95,7 @@ func TestBetter(t *testing.T) {
 			return fakeSource{}, nil
 		}
 		all := []Engine{refusing(bpf.Engine, fmt.Errorf("bpf: %w", c.refusal)), {perf.Engine, nil, note}, {jfr.Engine, nil, note}}
-		if _, err := Attach(t.Context(), all, c.ask, sampler.ProcessOptions{}); err != nil || got != c.want {
+		if _, err := Attach(t.Context(), all, c.ask, sampler.ProcessOptions{Doctor: c.doctor}); err != nil || got != c.want {
 			t.Errorf("attach by %s after %v: %q, %v; want %q", c.ask, c.refusal, got, err, c.want)
 		}
 	}
@@ -109,6 +110,10 @@ func TestAttachReportsEveryRefusal(t *testing.T) {
 	_, err := Attach(context.Background(), all, Auto, sampler.ProcessOptions{})
 	if !errors.Is(err, sampler.ErrPermission) || !strings.Contains(err.Error(), "two: second reason") {
 		t.Errorf("error %v", err)
+	}
+	_, err = Attach(context.Background(), all, Auto, sampler.ProcessOptions{Doctor: "ccmapd doctor @7"})
+	if hint, _ := advice.Of(err); hint != "'ccmapd doctor @7' says what forbids it here, and what permits it." {
+		t.Errorf("a daemon's advice: %q", hint)
 	}
 	same := fmt.Errorf("unsupported Go: %w", sampler.ErrUnsupported)
 	_, err = Attach(context.Background(), []Engine{refusing("one", same), refusing("two", same)}, Auto, sampler.ProcessOptions{})

@@ -95,11 +95,11 @@ var ErrNames = bpf.ErrNames
 func (s *Shared) OpenWhole(o WholeOptions) (Source, error) {
 	h, err := s.joined()
 	if err != nil {
-		return nil, explain(fmt.Errorf("sample the host: %w", err))
+		return nil, fmt.Errorf("sample the host: %w", err)
 	}
 	w, err := h.OpenWhole(o)
 	if err != nil {
-		return nil, explain(err) // not a nil Whole in an interface
+		return nil, err // not a nil Whole in an interface
 	}
 	return w, nil
 }
