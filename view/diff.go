@@ -108,7 +108,7 @@ var listColumns = columns[compare.Changes]{
 	col("", "significant", "significant changes, with those beyond the limit", func(c compare.Changes) count { return count(c.Significant) }),
 	col("", "tested", "items with enough samples to be significant", func(c compare.Changes) count { return count(c.Tested) }),
 	col("", "more", "changes beyond the limit", func(c compare.Changes) count { return count(c.More) }),
-	col("", "detectable", "change in points of a share of 10 % that is found nine times in ten; 0: nothing was tested, 100: no change can be found", func(c compare.Changes) float64 { return c.Detectable }),
+	col("", "detectable", "change in points, from or to a share of 10 %, that is found nine times in ten; 0: nothing was tested, 100: none can be found", func(c compare.Changes) float64 { return c.Detectable }),
 }
 
 var changeColumns = columns[compare.Change]{
@@ -173,24 +173,22 @@ func (v *Diff) printChanges(out *terminal.Printer, noun string, c compare.Change
 	return s.err
 }
 
-// mostDetectable is the largest change, in points, that a share of 10 % can make.
-const mostDetectable = 90
-
-// significance says how many changes are significant. If none is, it says how large a
-// change would have been found.
+// significance says how many changes are significant, and always how large a change had to be.
 func significance(c compare.Changes) string {
-	tested := figure.Count(int64(c.Tested))
+	tested := figure.Count(int64(c.Tested)) + " tested"
 	switch {
 	case c.Tested == 0:
 		return "too few samples to test any"
-	case c.Significant == 0 && c.Detectable > mostDetectable:
-		return fmt.Sprintf("no significant change of %s tested; with so few samples hardly one could show", tested)
+	case c.Significant == 0 && c.Detectable == 100:
+		return fmt.Sprintf("no significant change of %s; with so few samples hardly one could show", tested)
 	case c.Significant == 0:
-		return fmt.Sprintf("no significant change of %s tested; one of %.1f points in a share of 10%% would have shown", tested, c.Detectable)
-	case c.Significant == 1:
-		return fmt.Sprintf("1 significant change of %s tested", tested)
+		return fmt.Sprintf("no significant change of %s; one of %.1f points in a share of 10%% would have shown", tested, c.Detectable)
 	}
-	return fmt.Sprintf("%s significant changes of %s tested", figure.Count(int64(c.Significant)), tested)
+	found := figure.Plural(int64(c.Significant), "significant change")
+	if c.Detectable == 100 {
+		return fmt.Sprintf("%s of %s; with so few samples hardly another could show", found, tested)
+	}
+	return fmt.Sprintf("%s of %s; in a share of 10%% one shows from %.1f points on", found, tested, c.Detectable)
 }
 
 // share prints a share, or a word if there are no samples.
@@ -214,10 +212,7 @@ func (v *Diff) JSON() any { return diffColumns.json(nil, v) }
 
 func (v *Diff) notes() []string {
 	notes := append(caveats([]*Profile{v.a, v.b}, v.by), cutNote(v.a, v.b, v.CutAt)...)
-	for _, l := range v.LeftOut {
-		notes = append(notes, leftOutNote(l))
-	}
-	return notes
+	return append(notes, leftOutNotes(v.a, v.b, v.LeftOut)...)
 }
 
 // shownFrames is how many frames of a path are printed: the innermost ones.
@@ -331,20 +326,23 @@ func cutNote(a, b *Profile, frames int) []string {
 		a.Path, b.Path, frames, frames)}
 }
 
-// leftOutNote says what only one of both profiles can have, and how much that is.
-func leftOutNote(l compare.LeftOut) string {
-	became := "is left out of both"
-	if l.Callers {
-		became = "counts for its callers"
+// leftOutNotes say what only one of two profiles can have, and how much that is.
+func leftOutNotes(a, b *Profile, left []compare.LeftOut) (notes []string) {
+	for _, l := range left {
+		became := "is left out of both"
+		if l.Callers {
+			became = "counts for its callers"
+		}
+		var parts []string
+		if l.ShareA > 0 {
+			parts = append(parts, figure.Percent(l.ShareA)+" of "+a.Path)
+		}
+		if l.ShareB > 0 {
+			parts = append(parts, figure.Percent(l.ShareB)+" of "+b.Path)
+		}
+		notes = append(notes, fmt.Sprintf("%s (%s) %s: %s.", l.What, strings.Join(parts, ", "), became, l.Why))
 	}
-	var parts []string
-	if l.ShareA > 0 {
-		parts = append(parts, figure.Percent(l.ShareA)+" of A")
-	}
-	if l.ShareB > 0 {
-		parts = append(parts, figure.Percent(l.ShareB)+" of B")
-	}
-	return fmt.Sprintf("%s (%s) %s: %s.", l.What, strings.Join(parts, ", "), became, l.Why)
+	return notes
 }
 
 // distinct leaves out profiles that are compared with themselves.

@@ -136,6 +136,6 @@ func ExampleTop_MethodsJSON() {
 		}
 	}
 	// Output:
-	// [{"method":"app.lookup","flat":{"samples":10,"time_ns":100000000,"percent":100,"activations":10},"cum":{"samples":10,"time_ns":100000000,"percent":100,"activations":10}}]
+	// [{"method":"app.lookup","flat":{"samples":10,"time_ns":100000000,"percent":100,"activations":10,"share_low":72.24671969739421,"share_high":100},"cum":{"samples":10,"time_ns":100000000,"percent":100,"activations":10,"share_low":72.24671969739421,"share_high":100}}]
 	// methods[].flat.percent: share of the whole profile, by time, or by samples where it has no time in %, column flat%
 }

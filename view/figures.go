@@ -28,6 +28,7 @@ var units = map[reflect.Type]string{
 	reflect.TypeFor[samples]():     "samples",
 	reflect.TypeFor[activations](): "calls",
 	reflect.TypeFor[percent]():     "%",
+	reflect.TypeFor[*percent]():    "%",
 	reflect.TypeFor[bits]():        "bits",
 }
 

@@ -26,11 +26,11 @@ func (p *Profile) judgement() string {
 		return ""
 	case p.Blind().Misleads():
 		return "Do not trust these figures: too much of the profile has no name or no callers."
-	case p.Meta().Engine == engineWasmExact:
+	case p.isExact():
 		return "Every call was counted: the figures are exact."
 	case !p.countsSamples():
 		return "How far to trust these figures is not known: the profile does not say how many samples it has."
-	case p.measure.unit != ccmap.CPUTime && p.measure.unit != ccmap.SampleCount:
+	case !p.samplesWeighAlike():
 		return ""
 	}
 	halves := p.halves()
@@ -38,6 +38,15 @@ func (p *Profile) judgement() string {
 		return ""
 	}
 	return p.judge(halves)
+}
+
+// isExact reports whether the figures were counted, and not sampled.
+func (p *Profile) isExact() bool { return p.Meta().Engine == engineWasmExact }
+
+// samplesWeighAlike reports whether the number of samples tells how sure the figures are. One sample of allocations
+// may weigh more than all others.
+func (p *Profile) samplesWeighAlike() bool {
+	return p.measure.unit == ccmap.CPUTime || p.measure.unit == ccmap.SampleCount
 }
 
 // halves returns the overlap of two halves of the samples, from the profile if it knows.
@@ -48,11 +57,7 @@ func (p *Profile) halves() ccmap.Settled {
 	if p.Len() > mostHalved {
 		return ccmap.Settled{}
 	}
-	by := compare.ByTime
-	if !p.measure.weighted {
-		by = compare.BySamples
-	}
-	f, err := compare.Floors(p.Snapshot, compare.Options{Weight: by})
+	f, err := compare.Floors(p.Snapshot, compare.Options{Weight: p.measure.by()})
 	if err != nil {
 		return ccmap.Settled{} // too few samples to halve
 	}

@@ -27,7 +27,7 @@ tell and none differs, and else 0. docs/comparing.md explains the figures,
 docs/formats.md the JSON.`,
 	Example: `  ccmapd overlap before.pb.gz after.pb.gz
   ccmapd overlap --by samples run1.json run2.json run3.json
-  ccmapd overlap --absorb '^\[kernel\]$' ccmapd.pb.gz runtime-pprof.pb.gz
+  ccmapd overlap --absorb '^libc' ccmapd.pb.gz other.pb.gz     not in the other one
   ccmapd overlap --min 80 golden.xml new.pb.gz || echo 'the profile has changed'
   ccmapd overlap --check --tolerance 5 golden.xml new.pb.gz    in CI`,
 	New: func() *Form {
@@ -134,6 +134,7 @@ var pairColumns = columns[Pair]{
 	array("families,omitempty", "the contexts that differ most", familyColumns, func(_ *Profile, r Pair) []compare.Family { return r.Families }),
 	col("", "union_nodes", "contexts in either profile", func(r Pair) int { return r.UnionNodes }),
 	col("", "cut_at,omitempty", "compared frames of each stack, the innermost, if one profile has no more", func(r Pair) int { return r.CutAt }),
+	array("left_out,omitempty", "what only one of both profiles can have", leftOutColumns, func(_ *Profile, r Pair) []compare.LeftOut { return r.LeftOut }),
 }
 
 func agreement(key, doc string, get func(Pair) compare.Overlap) column[Pair] {
@@ -329,6 +330,7 @@ func (v *Overlap) notes() []string {
 	all := append(fewSamples(v.profiles), caveats(v.profiles, v.by)...)
 	for _, r := range v.Pairs {
 		all = append(all, cutNote(r.A, r.B, r.CutAt)...)
+		all = append(all, leftOutNotes(r.A, r.B, r.LeftOut)...)
 	}
 	return all
 }

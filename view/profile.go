@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/ccmapd/ccmapd/ccmap"
+	"github.com/ccmapd/ccmapd/ccmap/compare"
 	"github.com/ccmapd/ccmapd/internal/figure"
 	"github.com/ccmapd/ccmapd/internal/terminal"
 	"github.com/ccmapd/ccmapd/valueprof/pollution"
@@ -86,6 +87,14 @@ func measureOf(s *ccmap.Snapshot) measure {
 		return measure{total: total.Samples, unit: ccmap.SampleCount}
 	}
 	return measure{total: total.Time, weighted: true, unit: s.Meta().Unit}
+}
+
+// by returns the weight that package compare has for the measure.
+func (m measure) by() compare.Weight {
+	if m.weighted {
+		return compare.ByTime
+	}
+	return compare.BySamples
 }
 
 func (m measure) of(c ccmap.Counters) int64 {

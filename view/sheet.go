@@ -17,7 +17,8 @@ type sheet struct {
 	profile *Profile
 	names   []string // of its columns
 	options TextOptions
-	err     error // a chosen column that the layout lacks
+	err     error  // a chosen column that the layout lacks
+	closing string // what to know of the rows, before how far to trust them
 }
 
 // newSheet returns a table with the columns that the options choose.
@@ -129,8 +130,12 @@ func (s *sheet) print(w io.Writer, more int, notes ...string) error {
 	if s.options.Brief || len(s.Rows) == 0 {
 		return out.Err()
 	}
-	if last := strings.TrimSpace(p.judgement() + " " + p.held()); last != "" {
-		out.Line("\n%s", last)
+	last := slices.DeleteFunc([]string{s.closing, strings.TrimSpace(p.judgement() + " " + p.held())}, func(text string) bool { return text == "" })
+	for i, text := range last {
+		if i == 0 {
+			out.Line("")
+		}
+		out.Line("%s", text)
 	}
 	return out.Err()
 }

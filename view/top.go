@@ -69,6 +69,7 @@ const (
 type Top struct {
 	Rows    []MethodRow // those to be shown
 	More    int         // rows that were cut
+	ties    []tie       // nil: not known
 	profile *Profile
 }
 
@@ -87,14 +88,15 @@ func amountsOf(m ccmap.MethodProfile) Amounts { return Amounts{m.Self(), m.Cumul
 var topColumns = columns[*Top]{
 	profileMember(func(v *Top) *Profile { return v.profile }),
 	array("methods", "the methods that were sampled", methodColumns, func(_ *Profile, v *Top) []MethodRow { return v.Rows }),
+	array("ties,omitempty", "neighbours among the first five by flat time that their samples do not tell apart", tieColumns, func(_ *Profile, v *Top) []tie { return v.ties }),
 }
 
 var methodColumns = slices.Concat(
 	inline(placeColumns.named("method", "", "location"), func(_ *Profile, r MethodRow) *place { return declaredAt(r.Method) }),
 	columns[MethodRow]{
-		object("flat", "in the method itself", counterColumns.named("", "flat", "flat%", ""),
+		object("flat", "in the method itself", slices.Concat(counterColumns.named("", "flat", "flat%", ""), intervalColumns),
 			func(_ *Profile, r MethodRow) *ccmap.Counters { return &r.Flat }),
-		object("cum", "in the method and in all that it called", counterColumns.named("samples", "cum", "cum%", "activations"),
+		object("cum", "in the method and in all that it called", slices.Concat(counterColumns.named("samples", "cum", "cum%", "activations"), intervalColumns),
 			func(_ *Profile, r MethodRow) *ccmap.Counters { return &r.Cum }),
 		object("recent,omitempty", "in the window, if there is one", recentColumns, func(p *Profile, r MethodRow) *Amounts {
 			_, windowed := p.Recent()
@@ -149,7 +151,11 @@ func NewTop(p *Profile, l List) (*Top, error) {
 		)
 	})
 	shown := cut(rows, l.Limit)
-	return &Top{shown, len(rows) - len(shown), p}, nil
+	top := &Top{Rows: shown, More: len(rows) - len(shown), profile: p}
+	if order == ByFlat {
+		top.ties = p.ties(shown)
+	}
+	return top, nil
 }
 
 func (m measure) compareMethods(by string, a, b MethodRow) int {
@@ -177,6 +183,7 @@ func (v *Top) Text(w io.Writer, o TextOptions) error {
 	for _, r := range v.Rows {
 		addRow(s, methodColumns, r)
 	}
+	s.closing = v.tied()
 	return s.print(w, v.More)
 }
 

@@ -73,3 +73,27 @@ func selves(s *ccmap.Snapshot) string {
 	}
 	return strings.Join(parts, " ")
 }
+
+// TestCompareSeenByBoth: profiles are compared by what both can have, in both directions, unless the caller says what to
+// absorb: then by that alone.
+func TestCompareSeenByBoth(t *testing.T) {
+	t.Parallel()
+	ours := recorded("bpf", "", 1, "xxx runtime.main main", "xxx runtime.main main [kernel]", "xxxx runtime.mstart runtime.sysmon")
+	own := recorded("", "", 0, "xxx runtime.main main")
+	for _, test := range []struct {
+		a, b    *ccmap.Snapshot
+		o       Options
+		percent float64
+		left    int
+	}{
+		{ours, own, Options{}, 100, 2},
+		{own, ours, Options{}, 100, 2},
+		{ours, own, Options{Absorb: ccmap.Method.IsKernel}, 60, 0},
+		{ours, ours, Options{}, 100, 0},
+	} {
+		r, err := Compare(test.a, test.b, test.o)
+		if err != nil || r.Methods.Percent != test.percent || len(r.LeftOut) != test.left {
+			t.Errorf("methods overlap by %v, left out %+v, %v; want %v and %d", r.Methods.Percent, r.LeftOut, err, test.percent, test.left)
+		}
+	}
+}

@@ -14,6 +14,9 @@ var ErrEmpty = errors.New("nothing to compare")
 // Compare compares two profiles. It takes O(n log n) time and O(n) space for n
 // nodes in both. The snapshots may be the same one.
 //
+// What only one of both profiles can have, however the program behaves, is left out (see
+// [LeftOut]), unless one was pruned, or the options say what to absorb.
+//
 // The error wraps [ErrEmpty] or, where the profiles measure different things,
 // [ccmap.ErrUnlike], or says which option makes no sense.
 func Compare(a, b *ccmap.Snapshot, o Options) (Result, error) {
@@ -21,12 +24,18 @@ func Compare(a, b *ccmap.Snapshot, o Options) (Result, error) {
 	if err != nil {
 		return Result{}, fmt.Errorf("compare profiles: %w", err)
 	}
+	var left []LeftOut
+	if o.Absorb == nil {
+		a, b, left = seenByBoth(a.WithoutLabels(), b.WithoutLabels(), o.Weight)
+	}
 	t, err := lay(a, b, o)
 	if err != nil {
 		return Result{}, fmt.Errorf("compare profiles: %w", err)
 	}
 	t.sort()
-	return t.result(o), nil
+	r := t.result(o)
+	r.LeftOut = left
+	return r, nil
 }
 
 // tries are two profiles in one trie.
@@ -208,8 +217,8 @@ type Options struct {
 
 	// Absorb selects methods that count for their callers, together with all their
 	// callees; nil: none. It serves to compare profiles if one does not see everything:
-	// runtime/pprof has no frames of the kernel. A stack whose outermost method is
-	// absorbed does not count.
+	// another sampler, for example, has no frames of an interpreter. A stack whose outermost
+	// method is absorbed does not count.
 	Absorb func(ccmap.Method) bool
 }
 

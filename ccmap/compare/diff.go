@@ -55,9 +55,9 @@ type Changes struct {
 	Tested      int      // how many have enough samples to be significant
 	More        int      // how many the limit left out
 
-	// Detectable is the smallest change, in points, of an item with a share of 10 %
-	// that is called significant nine times in ten; 0 if nothing was tested, 100 if
-	// nothing can be significant.
+	// Detectable is how many points two shares have to be apart, of which the smaller is 10 %,
+	// so that nine times in ten the change is called significant. It is 0 if nothing was
+	// tested, and 100 if not even the largest change would be.
 	Detectable float64
 }
 
@@ -238,16 +238,40 @@ func (s side) independentLike(value, observations uint64, w Weight) float64 {
 	return float64(w.of(s.Total())) / float64(value) * float64(observations) / s.effect
 }
 
-// detectable returns the change in points that an item with a share of 10 % needs
-// to be significant nine times in ten. It takes the normal distribution for the
-// binomial.
+// detectable returns how many points apart two shares have to be, of which the smaller is 10 %, to be significant nine
+// times in ten.
 func (w judge) detectable(tested int) float64 {
 	if tested == 0 {
 		return 0
 	}
+	return max(w.detectableBetween(tested, w.a.independent, w.b.independent), w.detectableBetween(tested, w.b.independent, w.a.independent))
+}
+
+// detectableBetween is detectable for a share of 10 % of n independent samples, and a larger one of m. It takes the
+// normal distribution for the binomial, with the correction for whole numbers.
+//
+// Shares are significant if they are further apart than chance puts two samples of one share, and than the least change.
+// Nine times in ten they are at most 1.28 deviations closer than their means.
+func (w judge) detectableBetween(tested int, n, m float64) float64 {
 	const share, missed = 0.1, 0.1
-	deviation := math.Sqrt(share * (1/w.a.independent + 1/w.b.independent))
-	return min(100, max(100*deviation*(exceeded(w.Level/2/float64(tested))+exceeded(missed)), w.Least))
+	critical, margin := exceeded(w.Level/2/float64(tested)), exceeded(missed)
+	shows := func(d float64) bool {
+		common := (share*n + (share+d)*m) / (n + m)
+		chance := critical*math.Sqrt(common*(1/n+1/m)) + 0.5/n + 0.5/m
+		return d-margin*math.Sqrt(share/n+(share+d)/m) >= max(chance, w.Least/100)
+	}
+	low, high := 0.0, 1-share
+	if !shows(high) {
+		return 100
+	}
+	for high-low > 1e-6 {
+		if middle := (low + high) / 2; shows(middle) {
+			high = middle
+		} else {
+			low = middle
+		}
+	}
+	return 100 * high
 }
 
 // exceeded returns the value that a normally distributed number of variance 1

@@ -1,7 +1,9 @@
 package compare_test
 
 import (
+	"fmt"
 	"math"
+	"math/rand/v2"
 	"strings"
 	"testing"
 
@@ -251,6 +253,46 @@ func TestDetectableIsDetected(t *testing.T) {
 	}
 	if got := mustDiffer(t, profile(0), profile(detectable/3), compare.DiffOptions{}).Methods.Significant; got != 0 {
 		t.Errorf("%v points: %d significant, want none", detectable/3, got)
+	}
+}
+
+// TestDetectableNineTimesInTen: of many pairs of profiles between which one share has grown by as much as is said to be
+// detectable, nine in ten show it, whatever their sizes, the number of things tested, and the least change.
+func TestDetectableNineTimesInTen(t *testing.T) {
+	t.Parallel()
+	const pairs = 300
+	for _, c := range []struct {
+		a, b  float64 // samples, about
+		items int
+		least float64
+	}{{500, 500, 10, 0}, {300, 1000, 20, 0}, {1000, 300, 5, 0}, {4000, 4000, 40, 0}, {4000, 4000, 10, 8}} {
+		random := rand.New(rand.NewPCG(1, uint64(c.items)))
+		draw := func(samples, share float64) *ccmap.Snapshot {
+			var stacks []stack
+			for item := range c.items {
+				mean := samples * share
+				if item > 0 {
+					mean = samples * (1 - share) / float64(c.items-1)
+				}
+				n := int64(max(0, math.Round(mean+math.Sqrt(mean)*random.NormFloat64())))
+				stacks = append(stacks, stack{frames: []frame{{fmt.Sprint("item", item), 1}}, counts: ccmap.Counters{Samples: n, Time: n}})
+			}
+			return snapshotOf(stacks)
+		}
+		o := compare.DiffOptions{Least: c.least}
+		detectable := mustDiffer(t, draw(c.a, 0.1), draw(c.b, 0.1), o).Methods.Detectable
+		shown := 0
+		for range pairs {
+			for _, change := range mustDiffer(t, draw(c.a, 0.1), draw(c.b, 0.1+detectable/100), o).Methods.List {
+				if change.Path[0].Method == "item0" {
+					shown++
+				}
+			}
+		}
+		// Chance moves the share of 300 pairs by 1.7 points, and the approximation is some points off.
+		if share := 100 * shown / pairs; share < 83 || share > 98 {
+			t.Errorf("%+v: a change of %.1f points shows in %d %% of pairs", c, detectable, share)
+		}
 	}
 }
 

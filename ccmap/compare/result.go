@@ -38,6 +38,10 @@ type Result struct {
 	// to a method, in either profile.
 	UnionNodes int
 
+	// LeftOut lists what was left out of the profiles, so that they compare by what both can have: a profile of
+	// runtime/pprof, for example, has no time in the kernel.
+	LeftOut []LeftOut
+
 	// CutAt is how many of the innermost frames of each stack were compared, because
 	// one of the profiles has no more; 0: all.
 	CutAt int

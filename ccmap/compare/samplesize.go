@@ -28,18 +28,26 @@ type sampleSize struct {
 // newSampleSize needs the counts of contexts. Calls are not sampled again: their
 // effect is 1.
 func newSampleSize(meta ccmap.Meta, w Weight, at []counted) sampleSize {
-	e := sampleSize{effect: 1}
-	if w == ByActivations {
-		return e
-	}
-	if r := meta.RepetitionRate(); r > 0 {
-		e.effect = (1 + r) / (1 - r)
+	e := sampleSize{effect: designEffect(meta, w)}
+	if r := meta.RepetitionRate(); r > 0 && w != ByActivations {
 		e.visits = newVisits(r, at)
 	}
-	if w == ByTime {
-		e.effect *= intervalEffect(meta)
-	}
 	return e
+}
+
+// designEffect returns the effect of a profile's samples by a weight.
+func designEffect(meta ccmap.Meta, w Weight) float64 {
+	if w == ByActivations {
+		return 1
+	}
+	effect := 1.0
+	if r := meta.RepetitionRate(); r > 0 {
+		effect = (1 + r) / (1 - r)
+	}
+	if w == ByTime {
+		effect *= intervalEffect(meta)
+	}
+	return effect
 }
 
 // intervalEffect takes the CPU time of each setting of the interval to be

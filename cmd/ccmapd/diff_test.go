@@ -7,21 +7,25 @@ import (
 )
 
 // TestDiffOfOneWindow: a profile of runtime/pprof and one of ccmapd, of one program in one window, are the same to
-// overlap without the kernel, and so they are to diff, which says what it left out, in both directions.
+// overlap and to diff, which say what they left out, in both directions.
 func TestDiffOfOneWindow(t *testing.T) {
 	t.Parallel()
 	const ours, own = "testdata/window/ccmapd.pb.gz", "testdata/window/runtime.pb.gz"
-	if r := runEngines(t, nil, "overlap", "--check", "--absorb", `^\[kernel\]$`, ours, own); r.code != exitOK {
-		t.Errorf("%+v", r)
+	if r := runEngines(t, nil, "overlap", "--check", "--absorb", `^\[kernel\]$`, ours, own); r.code != exitOK || strings.Contains(r.stdout, "runtime.sysmon") {
+		t.Errorf("without the kernel alone: %+v", r)
 	}
 	for _, pair := range [][]string{{ours, own}, {own, ours}} {
-		r := runEngines(t, nil, append([]string{"diff"}, pair...)...)
-		if r.code != exitOK || strings.Count(r.stdout, "no significant change") != 3 {
-			t.Errorf("%v: %+v", pair, r)
+		diff := runEngines(t, nil, append([]string{"diff"}, pair...)...)
+		if diff.code != exitOK || strings.Count(diff.stdout, "no significant change") != 3 {
+			t.Errorf("%v: %+v", pair, diff)
 		}
-		for _, want := range []string{"note: time in the kernel (31.8% of", "note: runtime.sysmon (1.1% of", "note: runtime.asyncPreempt (9.4% of"} {
-			if !strings.Contains(r.stdout, want) {
-				t.Errorf("%v: no %q:\n%s", pair, want, r.stdout)
+		overlap := runEngines(t, nil, append([]string{"overlap", "--check"}, pair...)...)
+		if overlap.code != exitOK {
+			t.Errorf("%v: %+v", pair, overlap)
+		}
+		for _, want := range []string{"note: time in the kernel (31.8% of " + ours, "note: runtime.sysmon (1.1% of " + ours, "note: runtime.asyncPreempt (9.4% of " + own} {
+			if !strings.Contains(diff.stdout, want) || !strings.Contains(overlap.stdout, want) {
+				t.Errorf("%v: no %q:\n%s%s", pair, want, diff.stdout, overlap.stdout)
 			}
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/ccmapd/ccmapd/ccmap"
+	"github.com/ccmapd/ccmapd/ccmap/compare"
 )
 
 // split is how a profile divides its time among functions.
@@ -15,6 +16,10 @@ type split struct {
 	samples int64
 	part    map[string]float64 // by function, share of the whole profile, 0 to 1
 	preempt float64            // share of runtime.asyncPreempt and its callees
+
+	// What ccmapd says of the shares. Zero where samples are all that is known.
+	precision compare.Precision
+	counts    map[string]ccmap.Counters // by function
 }
 
 const asyncPreempt = "runtime.asyncPreempt"
@@ -24,16 +29,37 @@ func isAsyncPreempt(m ccmap.Method) bool { return strings.TrimSuffix(m.Name, ".a
 
 // splitOf divides a profile among functions with such names: each has its callees' time, too.
 func splitOf(s *ccmap.Snapshot, names []string) split {
-	out := split{s.Total().Samples, make(map[string]float64), shareOf(s, isAsyncPreempt) / 100}
+	out := split{
+		samples: s.Total().Samples, part: make(map[string]float64), preempt: shareOf(s, isAsyncPreempt) / 100,
+		precision: compare.PrecisionOf(s, compare.ByTime), counts: make(map[string]ccmap.Counters),
+	}
+	for m := range s.Methods() {
+		if name := m.Method().Name; slices.Contains(names, name) {
+			out.counts[name] = out.counts[name].Add(m.Cumulative())
+		}
+	}
 	for _, name := range names {
-		out.part[name] = shareOf(s, func(m ccmap.Method) bool { return m.Name == name }) / 100
+		out.part[name] = float64(out.counts[name].Time) / float64(max(s.Total().Time, 1))
 	}
 	return out
 }
 
+// stated returns the 95 % interval that ccmapd states of a function's share, 0 to 1.
+func (s split) stated(name string) (low, high float64) {
+	low, high = s.precision.Interval(s.counts[name])
+	return low / 100, high / 100
+}
+
+// independent returns how many independent samples the stated interval of a share tells of.
+func (s split) independent(name string) float64 {
+	low, high := s.stated(name)
+	part := s.part[name]
+	return max(1, part*(1-part)*math.Pow(2*z95/(high-low), 2))
+}
+
 // splitOfSymbols divides samples of which each has one symbol.
 func splitOfSymbols(symbols, names []string) split {
-	out := split{int64(len(symbols)), make(map[string]float64), 0}
+	out := split{samples: int64(len(symbols)), part: make(map[string]float64)}
 	each := 1 / float64(max(1, len(symbols)))
 	for _, name := range symbols {
 		if slices.Contains(names, name) {
@@ -74,7 +100,7 @@ func withinPoints(samples int64) float64 {
 }
 
 // hottest returns the function with the largest share, the first by name of equal ones, and whether
-// chance could have put it before the second: their difference has less than 1.96 standard deviations.
+// chance could have put it before the second, as ccmapd says it of rows of top.
 func (s split) hottest() (name string, tie bool) {
 	names := slices.SortedFunc(maps.Keys(s.part), func(a, b string) int {
 		return cmp.Or(cmp.Compare(s.part[b], s.part[a]), cmp.Compare(a, b))
@@ -85,9 +111,8 @@ func (s split) hottest() (name string, tie bool) {
 	if len(names) == 1 {
 		return names[0], false
 	}
-	n := float64(s.samples)
-	first, second := n*s.part[names[0]], n*s.part[names[1]]
-	return names[0], first-second < z95*math.Sqrt(first+second)
+	p, known := s.precision.Alike(s.counts[names[0]], s.counts[names[1]])
+	return names[0], !known || p >= compare.DefaultLevel
 }
 
 const z95 = 1.959964 // two-sided
@@ -121,8 +146,8 @@ type follow struct {
 func (f follow) within() bool { return math.Abs(f.measured-f.foretold) <= f.half }
 
 // slowed foretells the shares of b, in which functions take factor as long as in a (1 where it has none), and
-// compares them. By the delta method: a foretold share has the variance of all the shares that it is made of. It
-// takes samples to be independent.
+// compares them. A measured share has the interval that ccmapd states. By the delta method, a foretold one has the
+// variance of all the shares that it is made of: of as many samples as ccmapd's interval of that share in a tells of.
 func slowed(a, b split, factor map[string]float64) []follow {
 	factorOf := func(name string) float64 { return cmp.Or(factor[name], 1) }
 	sum := 1.0 // of the whole profile's time, in units of a's
@@ -145,7 +170,12 @@ func slowed(a, b split, factor map[string]float64) []follow {
 			rest -= part
 		}
 		variance += max(0, rest) * math.Pow(slope("", 1), 2)
-		f.half = z95 * math.Sqrt(variance/float64(a.samples)+f.measured*(1-f.measured)/float64(b.samples))
+		low, high := b.stated(name)
+		side := high - f.measured // towards the foretold share
+		if f.foretold < f.measured {
+			side = f.measured - low
+		}
+		f.half = math.Hypot(z95*math.Sqrt(variance/a.independent(name)), side)
 		out = append(out, f)
 	}
 	return out

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/ccmapd/ccmapd/ccmap"
 	"github.com/ccmapd/ccmapd/export"
 )
 
@@ -17,6 +18,10 @@ func TestSplitOf(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := splitOf(m.Snapshot(), []string{"main.f1", "main.f2"})
+	low, high := s.stated("main.f1")
+	if low > 0.3 || high < 0.3 || high-low > 0.2 || math.Abs(s.independent("main.f1")-100) > 10 {
+		t.Errorf("a share of 30 %% of 100 samples is stated as %v to %v, by %v samples", low, high, s.independent("main.f1"))
+	}
 	if s.samples != 100 || !near(s.part["main.f1"], 0.3) || !near(s.part["main.f2"], 0.6) || !near(s.preempt, 0.2) {
 		t.Errorf("got %+v", s)
 	}
@@ -27,6 +32,16 @@ func TestSplitOf(t *testing.T) {
 }
 
 func near(a, b float64) bool { return math.Abs(a-b) < 1e-9 }
+
+// splitOfCounts is the split of a profile that has so many samples in functions a, b and others.
+func splitOfCounts(samples ...int64) split {
+	m, names := ccmap.New(ccmap.Options{}), []string{"a", "b", "c"}
+	for i, n := range samples {
+		name := append(names, "other")[i]
+		m.Add(m.Child(m.Root(), ccmap.NoOffset, m.Names().Intern(ccmap.Method{Name: name})), ccmap.Counters{Samples: n, Time: n})
+	}
+	return splitOf(m.Snapshot(), names)
+}
 
 func TestFarthest(t *testing.T) {
 	t.Parallel()
@@ -49,12 +64,8 @@ func TestWithinPoints(t *testing.T) {
 func TestHottest(t *testing.T) {
 	t.Parallel()
 	var h hottests
-	for _, s := range []split{
-		{samples: 1000, part: map[string]float64{"a": 0.5, "b": 0.3}},
-		{samples: 1000, part: map[string]float64{"a": 0.41, "b": 0.4}},
-		{samples: 1000, part: map[string]float64{"a": 0.4, "b": 0.41}},
-	} {
-		h.add(s)
+	for _, samples := range [][]int64{{500, 300, 200}, {410, 400, 190}, {400, 410, 190}} {
+		h.add(splitOfCounts(samples...))
 	}
 	if h.runs != 3 || h.ties != 2 || h.most() != 2 || h.by["a"] != 2 {
 		t.Errorf("got %+v", h)
@@ -65,24 +76,24 @@ func TestHottest(t *testing.T) {
 func TestSlowedCovers(t *testing.T) {
 	t.Parallel()
 	random := rand.New(rand.NewPCG(1, 2))
-	names, factor := []string{"a", "b", "c"}, map[string]float64{"b": 2}
+	factor := map[string]float64{"b": 2}
 	draw := func(weights ...float64) split {
 		const samples = 2000
 		var sum float64
 		for _, w := range weights {
 			sum += w
 		}
-		s := split{samples: samples, part: make(map[string]float64)}
+		counts := make([]int64, len(weights))
 		for range samples {
 			x := random.Float64() * sum
-			for i, name := range names {
-				if x -= weights[i]; x < 0 {
-					s.part[name] += 1.0 / samples
+			for i, w := range weights {
+				if x -= w; x < 0 {
+					counts[i]++
 					break
 				}
 			}
 		}
-		return s
+		return splitOfCounts(counts...)
 	}
 	held, wrong, all := 0, 0, 0
 	for range 500 {
