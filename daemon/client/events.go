@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"fmt"
+	"io"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -23,10 +24,14 @@ func (d Daemon) Events(ctx context.Context, since uint64, follow bool, each func
 		return err
 	}
 	defer response.Body.Close()
-	lines := bufio.NewScanner(response.Body)
+	return readEvents(response.Body, each)
+}
+
+// readEvents reads server-sent events (the HTML standard). Ours have one line of data each.
+func readEvents(from io.Reader, each func(text []byte) error) error {
+	lines := bufio.NewScanner(from)
 	lines.Buffer(nil, mostEvent)
 	for lines.Scan() {
-		// Server-sent events (the HTML standard). Ours have one line of data each.
 		if text, is := strings.CutPrefix(lines.Text(), "data: "); is {
 			if err := each([]byte(text)); err != nil {
 				return err

@@ -18,6 +18,9 @@ type programs map[string]int64
 const (
 	// mostPrograms bounds the programs that are counted, mostNamed those that a description names.
 	mostPrograms, mostNamed = 10_000, 8
+
+	// mostName bounds a name, bytes: the kernel's files have at most as many (NAME_MAX in linux/limits.h).
+	mostName = 255
 )
 
 // add counts a part.
@@ -25,6 +28,7 @@ func (p programs) add(of ccmap.Target) {
 	name := ""
 	if of.Executable != "" {
 		name = path.Base(strings.TrimSuffix(of.Executable, " (deleted)"))
+		name = strings.ToValidUTF8(name[:min(len(name), mostName)], "\ufffd")
 	}
 	if _, known := p[name]; known || len(p) < mostPrograms {
 		p[name]++

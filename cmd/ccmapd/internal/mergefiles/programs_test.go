@@ -3,7 +3,9 @@ package mergefiles
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/ccmapd/ccmapd/ccmap"
 )
@@ -32,4 +34,38 @@ func TestPrograms(t *testing.T) {
 	if p.describe(&meta); len(p) > mostPrograms || len(meta.Comments) != 2 || len(meta.Comments[1]) > 200 {
 		t.Errorf("%d programs: %q", len(p), meta.Comments)
 	}
+}
+
+// FuzzPrograms: whatever the parts call their programs, each counts once, and one comment of bounded length names them.
+func FuzzPrograms(f *testing.F) {
+	for _, seed := range []string{"/srv/web\n/srv/web\n/srv/api (deleted)\n\n", "a\nb", "/\n//\n.", "\xff\xfe\na", strings.Repeat("x", 300) + "\n" + strings.Repeat("x", 301)} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		p, parts := make(programs), strings.Split(text, "\n")
+		for _, executable := range parts {
+			p.add(ccmap.Target{Executable: executable})
+		}
+		counted := int64(0)
+		for _, n := range p {
+			counted += n
+		}
+		if len(parts) <= mostPrograms && counted != int64(len(parts)) {
+			t.Errorf("%d parts count as %d: %v", len(parts), counted, p)
+		}
+		meta := ccmap.Meta{Target: ccmap.Target{Executable: "first"}, Comments: []string{"engine bpf"}}
+		p.describe(&meta)
+		p.describe(&meta)
+		if len(p) < 2 {
+			if len(meta.Comments) != 1 || meta.Target.Executable != "first" {
+				t.Errorf("%+v of one program: %v", meta, p)
+			}
+			return
+		}
+		const others = 32 // ", ", the count, and how many more there are
+		if len(meta.Comments) != 2 || !strings.HasPrefix(meta.Comments[1], ccmap.CommentParts) || !utf8.ValidString(meta.Comments[1]) ||
+			len(meta.Comments[1]) > len(ccmap.CommentParts)+mostNamed*(3*mostName+others)+others || meta.Target.Executable != "" {
+			t.Errorf("%+v of %v", meta, p)
+		}
+	})
 }
