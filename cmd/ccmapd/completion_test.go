@@ -2,6 +2,7 @@ package main
 
 import (
 	"flag"
+	"fmt"
 	"net"
 	"net/http"
 	"os"
@@ -14,6 +15,8 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/ccmapd/ccmapd/cmd/internal/man"
+	"github.com/ccmapd/ccmapd/internal/advice"
+	"github.com/ccmapd/ccmapd/internal/terminal"
 )
 
 // complete returns the completions of a command line, as a shell asks for them.
@@ -82,22 +85,46 @@ var (
 	manVersion = flag.String("man-version", "", "the version in the manual pages")
 )
 
+// exitStatus returns what the exit codes of a command mean, and the codes of errors that stand for each.
+func exitStatus(command string) (all []man.Exit) {
+	for _, e := range exitMeanings {
+		if e.of != "" && e.of != command {
+			continue
+		}
+		if codes := advice.Codes(e.code); e.of == "" && len(codes) > 0 {
+			e.means += "; errors of code " + terminal.OrList(codes)
+		}
+		all = append(all, man.Exit{Code: e.code, Means: e.means})
+	}
+	return all
+}
+
 // TestManualPages makes the page of every command. To write them:
 //
 //	go test ./cmd/ccmapd -run TestManualPages -man DIR -man-version VERSION
 func TestManualPages(t *testing.T) {
 	t.Parallel()
-	o := man.Options{Version: *manVersion}
+	o := man.Options{Version: *manVersion, Pages: docsHelp}
 	if s, err := strconv.ParseInt(os.Getenv("SOURCE_DATE_EPOCH"), 10, 64); err == nil {
 		o.Date = time.Unix(s, 0)
 	}
 	pages := 0
 	for cmd := range man.Commands(newRoot(&environment{})) {
 		var page strings.Builder
+		cmd.Long, _, _ = strings.Cut(cmd.Long, "\n\n"+exitCodesHelp()) // sections have it, and where the pages are
+		o.Exits = exitStatus(cmd.Name())
 		if err := man.Write(&page, cmd, o); err != nil {
 			t.Fatal(err)
 		}
 		pages++
+		for _, code := range []advice.Code{advice.CodeFailed, advice.CodeUsage, advice.CodeNotPermitted, advice.CodeNoTarget} {
+			if exit := fmt.Sprintf(".TP\n\\fB%d\\fR\n", code.ExitCode()); strings.Count(page.String(), exit) != 1 {
+				t.Errorf("the page of %s does not say once what exit code %d means", cmd.CommandPath(), code.ExitCode())
+			}
+		}
+		if is, has := cmd.Name() == "run", strings.Contains(page.String(), `\fB127\fR`); is != has {
+			t.Errorf("the page of %s has the exit codes of run: %v", cmd.CommandPath(), has)
+		}
 		cmd.Flags().VisitAll(func(f *pflag.Flag) {
 			if flag := strings.ReplaceAll("--"+f.Name, "-", `\-`); !f.Hidden && !strings.Contains(page.String(), flag) {
 				t.Errorf("the page of %s lacks --%s", cmd.CommandPath(), f.Name)

@@ -16,30 +16,51 @@ import (
 // tell a failure of ccmapd run from a failure of the program that it ran.
 const (
 	exitOK         = 0
-	exitFailed     = 1   // something failed, or a comparison is below --min or fails --check
-	exitUsage      = 2   // the command line is wrong
-	exitPermission = 3   // the kernel or the owner of a process or file refuses
-	exitNoTarget   = 4   // no such process, or neither a Go program nor a JVM
-	exitTooFew     = 5   // a comparison has too few samples for --check
-	exitRunFailed  = 125 // run: ccmapd failed before the program was started
-	exitCannotRun  = 126 // run: the program exists, but cannot be executed
-	exitNotFound   = 127 // run: the program was not found
-	exitTrapped    = 134 // run: the WebAssembly module trapped; 128 + SIGABRT, as of wasmtime
+	exitFailed     = 1
+	exitUsage      = 2
+	exitPermission = 3 // the kernel or the owner of a process or file refuses
+	exitNoTarget   = 4
+	exitTooFew     = 5
+	exitRunFailed  = 125
+	exitCannotRun  = 126
+	exitNotFound   = 127
+	exitTrapped    = 134 // 128 + SIGABRT, as of wasmtime
 )
 
-const exitCodesHelp = `Exit codes:
-  0    success
-  1    something failed, or a comparison is below --min or fails --check
-  2    wrong usage
-  3    not permitted
-  4    no such process, or neither a Go program nor a JVM
-  5    a comparison has too few samples for --check
-  125  run: not started, because ccmapd failed first
-  126  run: the program cannot be executed
-  127  run: the program was not found
-  134  run: the WebAssembly module trapped
-Otherwise, run exits with the code of the program, or with 128 plus the number
+// exitMeanings says what the exit codes mean, for the help and for the manual pages.
+var exitMeanings = []struct {
+	code  int
+	of    string // the command that alone means it; empty: each does
+	means string
+}{
+	{exitOK, "", "success"},
+	{exitFailed, "", "something failed"},
+	{exitFailed, "overlap", "a pair is below --min or fails --check"},
+	{exitUsage, "", "wrong usage"},
+	{exitPermission, "", "not permitted"},
+	{exitNoTarget, "", "no such target or process, or neither a Go program nor a JVM"},
+	{exitTooFew, "overlap", "a pair has too few samples for --check"},
+	{exitRunFailed, "run", "not started, because ccmapd failed first"},
+	{exitCannotRun, "run", "the program cannot be executed"},
+	{exitNotFound, "run", "the program was not found"},
+	{exitTrapped, "run", "the WebAssembly module trapped"},
+}
+
+// exitOfProgram says which code run has otherwise.
+const exitOfProgram = `Otherwise, run exits with the code of the program, or with 128 plus the number
 of the signal that ended it.`
+
+// exitCodesHelp lists the exit codes of all commands.
+func exitCodesHelp() string {
+	text := "Exit codes:\n"
+	for _, e := range exitMeanings {
+		if e.of != "" {
+			e.means = e.of + ": " + e.means
+		}
+		text += fmt.Sprintf("  %-4d %s\n", e.code, e.means)
+	}
+	return text + exitOfProgram
+}
 
 // exitError carries an exit code that no code of package advice has: the one of a program that was
 // run, or a result. Without an error it is silent.

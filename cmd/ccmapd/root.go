@@ -59,7 +59,7 @@ func newRoot(env *environment) *cobra.Command {
 	root := &cobra.Command{
 		Use:     "ccmapd",
 		Short:   "A call-context profiler for running Go programs, JVMs and WebAssembly modules",
-		Long:    rootLong + "\n\n" + exitCodesHelp + "\n\n" + docsHelp,
+		Long:    rootLong + "\n\n" + exitCodesHelp() + "\n\n" + docsHelp,
 		Example: rootExample,
 		Version: buildVersion(),
 

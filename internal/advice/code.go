@@ -1,5 +1,7 @@
 package advice
 
+import "slices"
+
 // Code tells kinds of errors apart, for programs.
 type Code string
 
@@ -38,6 +40,17 @@ func (c Code) ExitCode() int { return c.meaning().exit }
 
 // Status returns the HTTP status of an answer that tells an error of this code.
 func (c Code) Status() int { return c.meaning().status }
+
+// Codes returns the codes of errors that a command ends with an exit code for, as a service tells them, in order.
+func Codes(exit int) (codes []Code) {
+	for code, m := range meanings {
+		if m.exit == exit && code != CodeCommandLine {
+			codes = append(codes, code)
+		}
+	}
+	slices.Sort(codes)
+	return codes
+}
 
 // meaning returns the meaning of a code. One that another version of ccmapd has told means CodeFailed.
 func (c Code) meaning() meaning {

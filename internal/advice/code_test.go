@@ -7,6 +7,7 @@ import (
 	"go/token"
 	"net/http"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -40,6 +41,18 @@ func TestCodes(t *testing.T) {
 	}
 	if other := Code("of-tomorrow"); other.ExitCode() != 1 || other.Status() != http.StatusInternalServerError {
 		t.Errorf("an unknown code has exit code %d and status %d", other.ExitCode(), other.Status())
+	}
+}
+
+// TestCodesOfExit: each code that services tell is one of its exit code, and none of another.
+func TestCodesOfExit(t *testing.T) {
+	t.Parallel()
+	for exit, want := range map[int][]Code{
+		0: nil, 1: {"ambiguous-method", "busy", "failed", "no-method", "too-large"}, 2: {"usage"}, 3: {"not-permitted"}, 4: {"no-target"},
+	} {
+		if got := Codes(exit); !slices.Equal(got, want) {
+			t.Errorf("exit code %d: %q, want %q", exit, got, want)
+		}
 	}
 }
 

@@ -3,7 +3,9 @@ package main
 import (
 	"archive/tar"
 	"bytes"
+	"crypto/x509"
 	"encoding/binary"
+	"encoding/pem"
 	"fmt"
 	"io"
 	"io/fs"
@@ -110,9 +112,13 @@ func (r release) files() ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+	authorities, err := r.certificates()
+	if err != nil {
+		return nil, err
+	}
 	a := &archive{epoch: r}
 	a.init()
-	for _, dir := range []string{"etc/", "etc/ccmapd/", "proc/", "run/", "sys/", "usr/", "usr/bin/", "var/", "var/lib/"} {
+	for _, dir := range []string{"etc/", "etc/ccmapd/", "etc/ssl/", "etc/ssl/certs/", "proc/", "run/", "sys/", "usr/", "usr/bin/", "var/", "var/lib/"} {
 		if err := a.add(tar.Header{Name: dir, Mode: 0o755}, nil); err != nil {
 			return nil, err
 		}
@@ -127,6 +133,7 @@ func (r release) files() ([]byte, error) {
 		{tar.Header{Name: "etc/passwd", Mode: 0o644}, fmt.Appendf(nil, "root:x:0:0::/:/usr/sbin/nologin\nccmapd:x:%d:%[1]d::/var/lib/ccmapd:/usr/sbin/nologin\n", user)},
 		{tar.Header{Name: "etc/group", Mode: 0o644}, fmt.Appendf(nil, "root:x:0:\nccmapd:x:%d:\n", user)},
 		{tar.Header{Name: "etc/ccmapd/ccmapd.toml", Mode: 0o644}, config},
+		{tar.Header{Name: "etc/ssl/certs/ca-certificates.crt", Mode: 0o644}, authorities},
 		{tar.Header{Name: "usr/bin/ccmapd", Mode: 0o750, Gid: user, PAXRecords: map[string]string{"SCHILY.xattr.security.capability": fileCapabilities()}}, program},
 	} {
 		if err := a.add(f.Header, f.content); err != nil {
@@ -134,6 +141,35 @@ func (r release) files() ([]byte, error) {
 		}
 	}
 	return a.close()
+}
+
+// certificates returns the certificates of public authorities, as crypto/x509 reads them on Linux: targets may be
+// https. They are those of Debian's package ca-certificates, without those that the builder's machine trusts besides.
+func (r release) certificates() ([]byte, error) {
+	const least = 50
+	files, err := filepath.Glob(filepath.Join(r.authorities, "*.crt")) // sorted
+	if err != nil {
+		return nil, err
+	}
+	if len(files) < least {
+		return nil, fmt.Errorf("%s has %d certificates: apt-get install ca-certificates", r.authorities, len(files))
+	}
+	var all bytes.Buffer
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			return nil, err
+		}
+		block, rest := pem.Decode(text)
+		if block == nil || len(bytes.TrimSpace(rest)) > 0 {
+			return nil, fmt.Errorf("%s is not one certificate", file)
+		}
+		if _, err := x509.ParseCertificate(block.Bytes); err != nil {
+			return nil, fmt.Errorf("%s: %w", file, err)
+		}
+		all.Write(pem.EncodeToMemory(block))
+	}
+	return all.Bytes(), nil
 }
 
 // fileCapabilities returns CAP_SYS_PTRACE, CAP_PERFMON and CAP_BPF as permitted, and not in effect: a

@@ -23,6 +23,8 @@ type release struct {
 	version string // as Go has it, with "v"
 	debOnly bool
 	date    time.Time
+
+	authorities string // directory with a file for each certificate of a public authority
 }
 
 func main() {
@@ -31,6 +33,7 @@ func main() {
 	flag.StringVar(&r.out, "out", "", "directory for the packages")
 	flag.StringVar(&r.version, "version", "", "version of the module")
 	flag.BoolVar(&r.debOnly, "deb", false, "make the deb alone")
+	flag.StringVar(&r.authorities, "authorities", "/usr/share/ca-certificates/mozilla", "directory with the certificates for the image")
 	flag.Parse()
 	if err := r.make(); err != nil {
 		fmt.Fprintln(os.Stderr, "pack:", err)

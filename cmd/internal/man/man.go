@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"strconv"
 	"strings"
 	"time"
 
@@ -22,6 +23,15 @@ const Section = "1"
 type Options struct {
 	Version string
 	Date    time.Time // zero: none
+
+	Exits []Exit // of the command; nil: the page says nothing of them
+	Pages string // where the pages are that the help names, in a sentence; empty: nowhere
+}
+
+// Exit is an exit code.
+type Exit struct {
+	Code  int
+	Means string
 }
 
 // Commands iterates over a command and all commands below it that the help shows.
@@ -65,7 +75,8 @@ func Write(w io.Writer, cmd *cobra.Command, o Options) error {
 		p.macro("SH", "EXAMPLES")
 		p.text(cmd.Example)
 	}
-	p.seeAlso(cmd)
+	p.exits(o.Exits)
+	p.seeAlso(cmd, o.Pages)
 	if err := p.Flush(); err != nil {
 		return fmt.Errorf("write page of %s: %w", cmd.CommandPath(), err)
 	}
@@ -136,7 +147,24 @@ func (p *page) flags(title string, flags *pflag.FlagSet) {
 	})
 }
 
-func (p *page) seeAlso(cmd *cobra.Command) {
+// exits writes the section of exit codes. A code that means two things has both in one paragraph.
+func (p *page) exits(all []Exit) {
+	if len(all) == 0 {
+		return
+	}
+	p.macro("SH", "EXIT STATUS")
+	for i, e := range all {
+		if i > 0 && all[i-1].Code == e.Code {
+			p.line("; " + escape(e.Means))
+			continue
+		}
+		p.macro("TP")
+		p.line(`\fB` + strconv.Itoa(e.Code) + `\fR`)
+		p.line(escape(e.Means))
+	}
+}
+
+func (p *page) seeAlso(cmd *cobra.Command, more string) {
 	var pages []string
 	if cmd.HasParent() {
 		pages = append(pages, Name(cmd.Parent()))
@@ -146,7 +174,7 @@ func (p *page) seeAlso(cmd *cobra.Command) {
 			pages = append(pages, Name(sub))
 		}
 	}
-	if len(pages) == 0 {
+	if len(pages) == 0 && more == "" {
 		return
 	}
 	p.macro("SH", "SEE ALSO")
@@ -156,6 +184,10 @@ func (p *page) seeAlso(cmd *cobra.Command) {
 			comma = ""
 		}
 		p.line(`\fB` + escape(name) + `\fR(` + Section + `)` + comma)
+	}
+	if more != "" {
+		p.macro("PP")
+		p.line(escape(more))
 	}
 }
 

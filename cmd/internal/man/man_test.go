@@ -33,7 +33,9 @@ func TestWrite(t *testing.T) {
 	t.Parallel()
 	_, sub := tree()
 	var out strings.Builder
-	if err := Write(&out, sub, Options{Version: "v1", Date: time.Unix(0, 0)}); err != nil {
+	if err := Write(&out, sub, Options{
+		Version: "v1", Date: time.Unix(0, 0), Exits: []Exit{{0, "done"}, {1, "it failed"}, {1, "no 'a'"}, {42, "the answer"}}, Pages: "More is at home.",
+	}); err != nil {
 		t.Fatal(err)
 	}
 	want := `.TH "PROG\-DO" "1" "1970\-01\-01" "prog v1" "Manual of prog"
@@ -63,8 +65,21 @@ print all
 .nf
   prog do \(aqa\(aq
 .fi
+.SH "EXIT STATUS"
+.TP
+\fB0\fR
+done
+.TP
+\fB1\fR
+it failed
+; no \(aqa\(aq
+.TP
+\fB42\fR
+the answer
 .SH "SEE ALSO"
 \fBprog\fR(1)
+.PP
+More is at home.
 `
 	if diff := cmp.Diff(want, out.String()); diff != "" {
 		t.Error(diff)
