@@ -26,14 +26,15 @@ func Near(names []string, typos func(name string) (n int, near bool)) []string {
 	return sorted
 }
 
-// NearText returns the names that contain a text or are a few typing errors from it, the nearest first. Case does not
-// matter.
+// NearText returns the names that contain a text, or that are or begin with something a few typing errors from it, the
+// nearest first. Case does not matter.
 func NearText(names []string, text string) []string {
 	text = strings.ToLower(text)
 	return Near(names, func(name string) (n int, near bool) {
 		name = strings.ToLower(name)
 		n = Typos(name, text)
-		return n, strings.Contains(name, text) || n <= MostTypos(text)
+		begin := Typos(name[:min(len(name), len(text))], text)
+		return n, strings.Contains(name, text) || min(n, begin) <= MostTypos(text)
 	})
 }
 

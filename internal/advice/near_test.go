@@ -42,10 +42,10 @@ func TestTypos(t *testing.T) {
 // TestNearText: a slip of the fingers is near, and a part of the name; what only looks like a name is not.
 func TestNearText(t *testing.T) {
 	t.Parallel()
-	names := []string{"web", "db", "storefront", "storefront-2", "Billing"}
+	names := []string{"web", "db", "storefront", "storefront-2", "Billing", "fortio-16023"}
 	for text, want := range map[string][]string{
 		"wbe": {"web"}, "webb": {"web"}, "storefornt": {"storefront", "storefront-2"}, "store": {"storefront", "storefront-2"},
-		"STOREFRONT-2": {"storefront-2", "storefront"}, "biling": {"Billing"}, "nginx": {}, "x": {}, "": names,
+		"STOREFRONT-2": {"storefront-2", "storefront"}, "biling": {"Billing"}, "fortoi": {"fortio-16023"}, "nginx": {}, "x": {}, "": names,
 	} {
 		got := NearText(names, text)
 		if text == "" { // it is part of all, and the shortest are the nearest
