@@ -17,7 +17,8 @@ const NoMethod MethodID = 1<<32 - 1
 
 // Method describes a method, function or code region of the target. Two
 // methods with the same Name and Signature are the same method, in one map and
-// across maps; the other fields only describe it.
+// across maps; the other fields only describe it. [Fit] tells methods of an earlier build
+// that are not what they were.
 type Method struct {
 	Name       string     // qualified, for example "net/http.(*conn).serve"; never empty
 	Signature  string     // in the runtime's own notation; empty where the runtime has none
@@ -26,6 +27,7 @@ type Method struct {
 	StartLine  int32      // line of the declaration, from 1; 0 where unknown
 	Coordinate Coordinate // unit of the offsets of its frames
 	Module     string     // build id of the binary or library, or its path where it has none
+	Body       uint64     // hash of its code, the same in each build that has the same code; 0 unknown, or MixedBodies
 }
 
 // Coordinate is the unit of the offsets of a method's frames. Offsets count from
@@ -132,6 +134,7 @@ type Names struct {
 	ids  map[nameKey]MethodID
 	list atomic.Pointer[[]Method] // append-only: a published prefix never changes
 
+	bodies   bodies
 	bytes    atomic.Int64 // held, about
 	labelled atomic.Bool  // a method stands for labels
 
@@ -154,8 +157,16 @@ func NewNames() *Names {
 }
 
 // Intern returns the id of the method, adding it if its Name and Signature are
-// new. The first description of a method is kept.
+// new. The first description of a method is kept; its Body is as [Names.SetBody] leaves it.
 func (n *Names) Intern(m Method) MethodID {
+	body := m.Body
+	m.Body = 0 // which is in bodies
+	id := n.intern(m)
+	n.SetBody(id, body)
+	return id
+}
+
+func (n *Names) intern(m Method) MethodID {
 	key := nameKey{m.Name, m.Signature}
 	n.mu.RLock()
 	id, ok := n.ids[key]
@@ -189,7 +200,11 @@ func (n *Names) Lookup(name, signature string) (MethodID, bool) {
 }
 
 // At returns the method with the given id, which must belong to this table.
-func (n *Names) At(id MethodID) Method { return (*n.list.Load())[id] }
+func (n *Names) At(id MethodID) Method {
+	m := (*n.list.Load())[id]
+	m.Body = n.bodies.at(id)
+	return m
+}
 
 // Len returns the number of methods.
 func (n *Names) Len() int { return len(*n.list.Load()) }

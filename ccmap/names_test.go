@@ -39,7 +39,7 @@ func TestNamesHammer(t *testing.T) {
 		all.Go(func() {
 			for i := range 2000 {
 				name := fmt.Sprint(i % 500)
-				if id := names.Intern(ccmap.Method{Name: name}); names.At(id).Name != name {
+				if id := names.Intern(ccmap.Method{Name: name, Body: uint64(i%500 + 1)}); names.At(id).Name != name || names.At(id).Body != uint64(i%500+1) {
 					t.Errorf("id %d is %q, want %q", id, names.At(id).Name, name)
 				}
 			}
@@ -70,6 +70,74 @@ func TestTitle(t *testing.T) {
 		}
 		if isPlain := names.Intern(c.Method) == ccmap.KernelID; isPlain != (c.title == "[kernel]") {
 			t.Errorf("%s has the id of the kernel: %v", c.title, isPlain)
+		}
+	}
+}
+
+// TestBodies: two bodies of one method do not merge silently, in whatever order they come.
+func TestBodies(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		bodies []uint64
+		want   uint64
+	}{
+		{nil, 0},
+		{[]uint64{0, 0}, 0},
+		{[]uint64{7}, 7},
+		{[]uint64{0, 7, 0}, 7},
+		{[]uint64{7, 7}, 7},
+		{[]uint64{7, 8}, ccmap.MixedBodies},
+		{[]uint64{8, 0, 7, 8}, ccmap.MixedBodies},
+		{[]uint64{ccmap.MixedBodies, 7}, ccmap.MixedBodies},
+	} {
+		names := ccmap.NewNames()
+		first := ccmap.Method{Name: "f", File: "f.go"}
+		id := names.Intern(first)
+		for _, body := range c.bodies {
+			names.Intern(ccmap.Method{Name: "f", File: "other.go", Body: body})
+			names.Intern(ccmap.Method{Name: fmt.Sprint("later ", names.Len())})
+		}
+		first.Body = c.want
+		if got := names.At(id); got != first {
+			t.Errorf("bodies %v: %+v, want %+v", c.bodies, got, first)
+		}
+		before := names.Bytes()
+		for _, body := range c.bodies {
+			names.SetBody(id, body)
+		}
+		if names.At(id) != first || names.Bytes() != before {
+			t.Errorf("bodies %v, once more: %+v", c.bodies, names.At(id))
+		}
+	}
+	ccmap.NewNames().SetBody(99, 1) // of no method
+}
+
+// TestBodiesMerge: the sum of two builds trusts no method that differs.
+func TestBodiesMerge(t *testing.T) {
+	t.Parallel()
+	build := func(same, changed, first uint64) *ccmap.Snapshot {
+		m := ccmap.New(ccmap.Options{})
+		at := ccmap.NodeID(0)
+		for name, body := range map[string]uint64{"same": same, "changed": changed, "first": first} {
+			at = m.Child(at, ccmap.NoOffset, m.Names().Intern(ccmap.Method{Name: name, Body: body}))
+		}
+		m.Add(at, ccmap.Counters{Samples: 1})
+		return m.Snapshot()
+	}
+	want := map[string]uint64{"same": 1, "changed": ccmap.MixedBodies, "first": 4}
+	one, other := build(1, 2, 0), build(1, 3, 4)
+	for _, order := range [][]*ccmap.Snapshot{{one, other}, {other, one}} {
+		sum := ccmap.New(ccmap.Options{})
+		for _, s := range order {
+			if err := sum.Merge(s); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for name, body := range want {
+			id, _ := sum.Names().Lookup(name, "")
+			if got := sum.Names().At(id).Body; got != body {
+				t.Errorf("%s has the body %#x, want %#x", name, got, body)
+			}
 		}
 	}
 }

@@ -96,6 +96,7 @@ type methodDoc struct {
 	Module    text  `json:"module,omitempty" xml:"module,attr,omitempty"`
 
 	Coordinate string `json:"coordinate,omitempty" xml:"coordinate,attr,omitempty"` // left out: lines
+	Body       hex    `json:"body,omitempty" xml:"body,attr,omitempty"`
 }
 
 // nodeDoc is a node as XML and JSON hold it.
@@ -148,6 +149,7 @@ func newMethodDoc(m ccmap.Method) methodDoc {
 		File:      text(m.File),
 		StartLine: m.StartLine,
 		Module:    text(m.Module),
+		Body:      hex(m.Body),
 	}
 	if m.Coordinate != ccmap.CoordinateLine {
 		d.Coordinate = m.Coordinate.String()
@@ -163,6 +165,7 @@ func (d *methodDoc) method() (ccmap.Method, error) {
 		File:      string(d.File),
 		StartLine: d.StartLine,
 		Module:    string(d.Module),
+		Body:      uint64(d.Body),
 	}
 	var err error
 	if d.Coordinate != "" {

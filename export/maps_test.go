@@ -186,7 +186,7 @@ func diffContent(want, got *ccmap.Snapshot) string {
 // nasty are strings that one format or another has no place for.
 var nasty = []string{
 	"main.main", "main.F[struct { X int; Y int }]", "a;b c\\x3b 5", "\x00\x1f\x7f\r\n\t", "\xff\xfe\xc3", "\ufffe\uffff\ufffd",
-	"<&>\"'", "+3", "name+3", "name+?", " lead and trail ", "ccmapd version 1", "日本語\u2028", `back\\slash\`, `C:\dir`, `\:sig`, "é\u0301", "-1",
+	"<&>\"'", "+3", "name+3", "name+?", " lead and trail ", "ccmapd version 1", "#ccmapd {}", "日本語\u2028", `back\\slash\`, `C:\dir`, `\:sig`, "é\u0301", "-1",
 }
 
 func drawText(t *rapid.T, label string) string {
@@ -209,6 +209,7 @@ func drawMethods(t *rapid.T) []ccmap.Method {
 			Module:    rapid.SampledFrom([]string{"", "/lib/x.so", "[vdso]", "abc/def/ghi"}).Draw(t, "module"),
 
 			Coordinate: rapid.SampledFrom([]ccmap.Coordinate{ccmap.CoordinateLine, ccmap.CoordinateBytecode, ccmap.CoordinateMachine}).Draw(t, "coordinate"),
+			Body:       rapid.SampledFrom([]uint64{0, 0, 1, 0xfedcba9876543210, ccmap.MixedBodies}).Draw(t, "body"),
 		}
 	})
 	return rapid.SliceOfN(rapid.OneOf(code, code, code, call), 1, 6).Draw(t, "methods")

@@ -237,7 +237,7 @@ func (b *builder) inlinedCall(d *inlinedDoc) (caller ccmap.Frame, callee ccmap.M
 	return caller, callee, nil
 }
 
-// hex is an address, or a place in a file, as XML and JSON hold it: 0x and its digits.
+// hex is an address, a place in a file or a hash, as XML and JSON hold it: 0x and its digits.
 // Numbers of JSON end at 2⁵³ for many readers.
 type hex uint64
 
@@ -247,7 +247,7 @@ func (h *hex) UnmarshalText(b []byte) error {
 	digits, prefixed := strings.CutPrefix(string(b), "0x")
 	n, err := strconv.ParseUint(digits, 16, 64)
 	if err != nil || !prefixed {
-		return fmt.Errorf("%q is no address, want 0x and up to 16 digits", clip(string(b)))
+		return fmt.Errorf("%q is no number, want 0x and up to 16 digits", clip(string(b)))
 	}
 	*h = hex(n)
 	return nil

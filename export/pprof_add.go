@@ -81,7 +81,17 @@ func (p *pprofFile) addTo(b *builder, w Weight) (err error) {
 		}
 		added = added[s.added:]
 	}
+	p.tellBodies(b.m.Names())
 	return nil
+}
+
+// tellBodies tells names the bodies of those methods that they have.
+func (p *pprofFile) tellBodies(names *ccmap.Names) {
+	for _, d := range p.bodies {
+		if id, known := names.Lookup(string(d.Name), string(d.Signature)); known {
+			names.SetBody(id, uint64(d.Body))
+		}
+	}
 }
 
 // unload adds the contexts that are listed to the builder's map, and empties the list.

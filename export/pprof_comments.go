@@ -19,15 +19,53 @@ import (
 // comment of the profile. go tool pprof prints all of them above every report, so that
 // more than mostComments are kept in the object. Until there was an object, each key
 // had a line "ccmapd KEY VALUE", and each element of a list; those are still read.
+//
+// A line "#ccmapd {…}" holds what is too long to be read by people: the bodies of methods. go tool
+// pprof does not print it.
 const (
 	commentPrefix = "ccmapd "
+	hiddenPrefix  = "#" + commentPrefix
 	versionKey    = "version"
 	exactKey      = "activations_exact"
+	bodiesKey     = "bodies"
 
 	mostComments = 4 // beside the object
 )
 
-// pprofComments returns the comments of a snapshot.
+// bodyDoc is the body of a method, which profile.proto has no field for.
+type bodyDoc struct {
+	Name      text `json:"name"`
+	Signature text `json:"signature,omitempty"`
+	Body      hex  `json:"body"`
+}
+
+// appendBodies appends a comment with the bodies of methods, if any is known.
+func appendBodies(comments []string, methods []ccmap.Method) ([]string, error) {
+	var docs []bodyDoc
+	for i := range methods {
+		if m := &methods[i]; m.Body != 0 {
+			docs = append(docs, bodyDoc{text(m.Name), text(m.Signature), hex(m.Body)})
+		}
+	}
+	if docs == nil {
+		return comments, nil
+	}
+	object, err := marshal(map[string][]bodyDoc{bodiesKey: docs})
+	return append(comments, hiddenPrefix+string(object)), err
+}
+
+// methodBodies returns the bodies of methods.
+func (f commentFields) methodBodies() ([]bodyDoc, error) {
+	docs := make([]bodyDoc, len(f[bodiesKey]))
+	for i, value := range f[bodiesKey] {
+		if err := json.Unmarshal(value, &docs[i]); err != nil {
+			return nil, fmt.Errorf("comment %q: %w", bodiesKey, err)
+		}
+	}
+	return docs, nil
+}
+
+// pprofComments returns the comments of a snapshot, but bodies.
 func pprofComments(s *ccmap.Snapshot) ([]string, error) {
 	doc, err := newMetaDoc(s)
 	if err != nil {
@@ -54,7 +92,7 @@ func pprofComments(s *ccmap.Snapshot) ([]string, error) {
 // isNoLine reports whether a comment cannot be a line of its own: it could be taken
 // for one of ours, or is no text.
 func isNoLine(comment string) bool {
-	return comment == "" || strings.HasPrefix(comment, commentPrefix) || !utf8.ValidString(comment) ||
+	return comment == "" || strings.HasPrefix(strings.TrimPrefix(comment, "#"), commentPrefix) || !utf8.ValidString(comment) ||
 		strings.ContainsFunc(comment, unicode.IsControl)
 }
 
@@ -75,6 +113,9 @@ type commentFields map[string][]json.RawMessage
 func parseComments(comments []string) (ours commentFields, others []string) {
 	ours = make(commentFields)
 	for _, c := range comments {
+		if hidden, isHidden := strings.CutPrefix(c, hiddenPrefix); isHidden && ours.addObject(hidden) {
+			continue
+		}
 		rest, isOurs := strings.CutPrefix(c, commentPrefix)
 		if isOurs && ours.addObject(rest) {
 			continue

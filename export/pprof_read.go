@@ -26,6 +26,7 @@ type pprofFile struct {
 	stacks sampleReader
 	ours   commentFields // nil in a profile of another tool
 	others []string      // comments
+	bodies []bodyDoc     // of methods of ours
 	adder  *pprofAdder   // of samples that are not listed; nil: all are
 
 	names   *ccmap.Names     // of the map that it is for; nil: not known yet
@@ -70,7 +71,7 @@ func (p *pprofFile) reset() {
 	p.data = p.data[:0]
 	p.pprofTables.reset()
 	p.stacks.reset()
-	p.ours, p.others = nil, nil
+	p.ours, p.others, p.bodies = nil, nil, nil
 	p.names, p.adder = nil, nil
 }
 
@@ -108,7 +109,11 @@ func (p *pprofFile) decode(r io.Reader, b *builder, listed listing) error {
 	if err := p.stacks.read(); err != nil {
 		return err
 	}
-	return p.addPoints(b)
+	if err := p.addPoints(b); err != nil {
+		return err
+	}
+	p.tellBodies(b.m.Names()) // methods that only points have, too
+	return nil
 }
 
 // pprofShare is the part of ReadOptions.MaxBytes that a profile may fill: it is held in
@@ -148,7 +153,8 @@ func (p *pprofFile) parse(data message) error {
 		return err
 	}
 	p.ours, p.others = parseComments(comments)
-	return nil
+	p.bodies, err = p.ours.methodBodies()
+	return err
 }
 
 // commentTexts returns the comments. A file may repeat one that is long; decoded,

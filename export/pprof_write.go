@@ -27,6 +27,9 @@ func writePprof(w *bufio.Writer, c *canonical) error {
 	if err != nil {
 		return err
 	}
+	if comments, err = appendBodies(comments, c.methods); err != nil {
+		return err
+	}
 	if err := checkWritten(c); err != nil {
 		return err
 	}

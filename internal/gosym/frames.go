@@ -250,6 +250,9 @@ func (t *Table) resolve(key frameKey) frameEntry {
 		}
 	}
 	t.locate(key, frames)
+	if r, ok := m.find(key.pc); ok && len(frames) > 0 && id != FuncWrapper { // a wrapper may be left out
+		t.wantBody(r.entry, frames[len(frames)-1].Method)
+	}
 	return frameEntry{frames, id}
 }
 

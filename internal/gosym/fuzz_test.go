@@ -107,7 +107,7 @@ func FuzzELF(f *testing.F) {
 	f.Add(b)
 	f.Add(b[:elfHeader])
 	f.Fuzz(func(t *testing.T, b []byte) {
-		table, err := openELF("/made", bytesFile{bytes.NewReader(b)})
+		table, err := openELF(testBudget(), "/made", bytesFile{bytes.NewReader(b)}, Options{})
 		if err != nil {
 			return
 		}

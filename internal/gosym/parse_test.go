@@ -149,7 +149,7 @@ func TestSymbols(t *testing.T) {
 // of a program of this Go version.
 func TestLayoutIsDWARFs(t *testing.T) {
 	t.Parallel()
-	table, err := openFile(plain.binary(t))
+	table, err := OpenFile(t.Context(), plain.binary(t), Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -2,6 +2,7 @@ package gosym
 
 import (
 	"encoding/binary"
+	"iter"
 	"strings"
 	"unicode/utf8"
 )
@@ -185,6 +186,29 @@ func (m *module) value(b *budget, r record, off uint32, pc uint64) int32 {
 		}
 	}
 	return -1
+}
+
+// values yields the addresses where the value of the table at off in pctab changes, with the value
+// from there on (runtime.step).
+func (m *module) values(b *budget, r record, off uint32) iter.Seq2[uint64, int32] {
+	return func(yield func(uint64, int32) bool) {
+		pos, at, val := uint64(off), r.entry, int32(-1)
+		for first := true; off != 0 && at < r.end && b.work(1) == nil; first = false {
+			p := m.pctab.from(pos)
+			dv, n := varint(p)
+			if n == 0 || dv == 0 && !first {
+				return
+			}
+			dpc, k := varint(p[n:])
+			if dpc == 0 {
+				return
+			}
+			if val += int32(-(dv & 1) ^ dv>>1); !yield(at, val) {
+				return
+			}
+			pos, at = pos+uint64(n+k), at+uint64(dpc*m.quantum)
+		}
+	}
 }
 
 // maxVarint is the size of the longest integer, bytes.

@@ -111,7 +111,7 @@ func TestBuildID(t *testing.T) {
 		if out, err := exec.Command("go", "build", "-o", path, "-ldflags="+test.flags, "./testdata/target").CombinedOutput(); err != nil {
 			t.Fatalf("%v\n%s", err, out)
 		}
-		table, err := openFile(path)
+		table, err := OpenFile(t.Context(), path, Options{})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -67,6 +67,7 @@ type Table struct {
 	cached  int // frames in frames
 	deltas  map[uint64]int32
 	logical []LogicalFrame // scratch of resolve
+	bodies  bodies
 
 	// The costs of the target so far, and their bounds.
 	held   int           // bytes of modules and images
@@ -170,6 +171,8 @@ func (t *Table) forget() {
 	clear(t.frames)
 	clear(t.deltas)
 	t.cached = 0
+	clear(t.bodies.known) // a library may lie elsewhere now
+	clear(t.bodies.pending)
 }
 
 // identity tells images apart. The path does only where there is no file: the path of a
@@ -278,8 +281,9 @@ func (t *Table) openImageFile(l *load, im *image) error {
 // Bytes returns the memory that the table holds, with its caches: common is what the tables of other processes with
 // the same program and libraries share with it, own is the rest.
 func (t *Table) Bytes() (own, common int64) {
-	const frame, delta = 128, 32 // bytes of an entry in a cache, about, and 8 more for each of its frames
-	own = int64(t.held-t.common) + frame*int64(len(t.frames)) + 8*int64(t.cached) + delta*int64(len(t.deltas))
+	const frame, delta, function = 128, 32, 32 // bytes of an entry in a cache, about, and 8 more for each of its frames
+	own = int64(t.held-t.common) + frame*int64(len(t.frames)) + 8*int64(t.cached) + delta*int64(len(t.deltas)) +
+		function*int64(len(t.bodies.known)+len(t.bodies.pending))
 	for _, m := range t.modules {
 		if m.paged != nil {
 			own += m.paged.held()

@@ -24,7 +24,7 @@ func TestGoVersions(t *testing.T) {
 }
 
 func checkVersion(t *testing.T, path string) {
-	table, err := openFile(path)
+	table, err := OpenFile(t.Context(), path, Options{})
 	if errors.Is(err, ErrNotReady) {
 		t.Skip("position-independent: there are addresses when it runs")
 	}

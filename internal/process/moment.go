@@ -163,6 +163,13 @@ type Lacking interface {
 	Lacks() []string
 }
 
+// Bodied is a [Runtime] that can tell the bodies of methods: see [ccmap.Method].
+type Bodied interface {
+	// HashBodies tells those of the methods that were sampled since the last call, and reads
+	// about so many bytes of code for it. A byte takes about 0.3 µs.
+	HashBodies(bytes int)
+}
+
 // Loader keeps the symbols of a runtime up to date. Before a program has run, it has no
 // symbols, and every function is unknown.
 type Loader interface {

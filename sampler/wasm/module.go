@@ -30,6 +30,7 @@ type module struct {
 	id        string // of the binary
 	rewritten *rewrite.Module
 	symbols   *symbols.Table
+	bodies    []uint64 // hashes of the defined functions
 
 	methods []atomic.Uint32                // by original function: 1 + its id, 0 before its first use
 	names   []atomic.Pointer[functionName] // by rewritten function: its name in wazero
@@ -106,11 +107,16 @@ func (p *Profiler) readModule(id digest, binary []byte) (*module, error) {
 	if err != nil {
 		return nil, err
 	}
+	bodies, err := rewrite.Hashes(binary, table.Name)
+	if err != nil {
+		return nil, fmt.Errorf("hash functions: %w", err)
+	}
 	return &module{
 		profiler:  p,
 		id:        hex.EncodeToString(id[:8]),
 		rewritten: rewritten,
 		symbols:   table,
+		bodies:    bodies,
 		methods:   make([]atomic.Uint32, table.Len()),
 		names:     make([]atomic.Pointer[functionName], rewritten.Total),
 	}, nil
@@ -150,6 +156,9 @@ func (m *module) method(original uint32) ccmap.MethodID {
 	if names.At(id).Module != method.Module {
 		method.Signature += " @" + m.id
 		id = names.Intern(method)
+	}
+	if !f.Imported {
+		names.SetBody(id, m.bodies[int(original)-m.rewritten.Imported])
 	}
 	slot.Store(uint32(id) + 1)
 	return id

@@ -153,10 +153,13 @@ func testStacks(t *testing.T, open Open) {
 			if rooted := float64(st.Counts[sampler.Rooted]) / float64(st.Counts[sampler.Samples]); rooted < 0.97 {
 				t.Errorf("%.2f %% of %d stacks reach a root", 100*rooted, st.Counts[sampler.Samples])
 			}
-			var inWork, right int
+			var inWork, right, hashed int
 			for _, smp := range samples {
 				if smp.Names[0] == "main.work" && !smp.Truncated {
 					inWork++
+					if smp.Innermost.Body != 0 { // the program has ended, within the first second
+						hashed++
+					}
 					if parent := smp.Names[1]; parent == "main.mixed" || parent == "main.recurse" {
 						right++
 					}
@@ -164,6 +167,9 @@ func testStacks(t *testing.T, open Open) {
 			}
 			if inWork == 0 || right != inWork {
 				t.Errorf("of %d samples in main.work %d have a right caller", inWork, right)
+			}
+			if hashed != inWork {
+				t.Errorf("of %d samples in main.work %d are of a known body", inWork, hashed)
 			}
 			t.Logf("%+v", st)
 		})

@@ -304,6 +304,13 @@ func (c *code) same() error {
 	return explainLoad(err)
 }
 
+// hashBodies tells the bodies of sampled methods.
+func (c *code) hashBodies(bytes int) {
+	if c.table != nil {
+		c.table.HashBodies(bytes)
+	}
+}
+
 // bytes returns the memory of the table and the caches.
 func (c *code) bytes() (own, common int64) {
 	const of, ofRow = 192, 1 << 10 // an entry of the cache with its place, and one with a row, at most

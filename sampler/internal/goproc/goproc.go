@@ -36,6 +36,7 @@ var (
 	_ indirect.Code   = (*Process)(nil)
 
 	_ process.Nameless = (*Process)(nil)
+	_ process.Bodied   = (*Process)(nil)
 )
 
 // Open loads the symbols of a process. A program that was stopped right after exec has
@@ -115,6 +116,9 @@ func (p *Process) Renew(now time.Time) {
 	p.code.renew(now)
 	p.far.renew()
 }
+
+// HashBodies is part of [process.Bodied].
+func (p *Process) HashBodies(bytes int) { p.code.hashBodies(bytes) }
 
 // Unwind is part of [process.Runtime].
 func (p *Process) Unwind(m *process.Moment, st *process.Stack) {

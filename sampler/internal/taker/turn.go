@@ -20,6 +20,11 @@ const (
 	// session ends. They take some ms, unless the target is hostile or the machine
 	// busy; the rest is lost.
 	lastTake = 250 * time.Millisecond
+
+	// bodiesAtOnce bounds the code that is hashed each renewEvery, bytes: 1 to 2 % of a core, until the
+	// sampled functions are done. At the end of a session there may be bodiesAtEnd.
+	bodiesAtOnce = 48 << 10
+	bodiesAtEnd  = 512 << 10
 )
 
 // Patience is how long the engine may wait for moments before it must call Turn.
@@ -68,8 +73,16 @@ func (t *Taker) Turn(ctx context.Context, now time.Time) {
 		t.countFiles()
 		t.Runtime.Renew(now)
 		t.unnamed.review(t.Sink.Names, t.Runtime)
+		t.hashBodies(bodiesAtOnce)
 	}
 	t.countWatches()
+}
+
+// hashBodies lets the runtime tell the bodies of sampled methods.
+func (t *Taker) hashBodies(bytes int) {
+	if b, ok := t.Runtime.(process.Bodied); ok {
+		b.HashBodies(bytes)
+	}
 }
 
 // Pause ends watching and the catching of calls until Resume is called. The engine's timers are
@@ -157,6 +170,7 @@ func (t *Taker) finish(r Records) {
 	t.balance(now, ok)
 	t.countWatches()
 	t.unnamed.review(t.Sink.Names, t.Runtime)
+	t.hashBodies(bodiesAtEnd)
 	t.countFiles()
 	t.counting.end()
 }

@@ -65,6 +65,9 @@ func Read(data []byte, b *debuginfo.Budget) (*Table, error) {
 // space.
 func (t *Table) Len() int { return len(t.functions) }
 
+// Name returns the Name and Signature of function i, from 0 to Len, as one text.
+func (t *Table) Name(i uint32) string { return t.identities[i].name + t.identities[i].signature }
+
 // Function describes function i, from 0 to Len.
 func (t *Table) Function(i int) Function {
 	f := &t.functions[i]

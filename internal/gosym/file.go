@@ -2,39 +2,50 @@ package gosym
 
 import (
 	"cmp"
+	"context"
 	"debug/elf"
 	"errors"
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"slices"
 )
 
-// openFile reads the symbols of a program that does not run, at the addresses that it is
-// linked for: of programs of other Go versions, which need not run here.
-func openFile(path string) (*Table, error) {
-	f, err := os.Open(path)
+// OpenFile reads the symbols of a program that does not run, at the addresses that it is linked for.
+// Errors wrap [ErrNotGo], [ErrUnsupported] and [ErrTooMuch].
+func OpenFile(ctx context.Context, path string, o Options) (*Table, error) {
+	path, err := filepath.Abs(path)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("open program: %w", err)
 	}
-	t, err := openELF(path, f)
+	f, err := os.Open(path)
+	if err == nil {
+		f, err = regular(f)
+	}
 	if err != nil {
-		return nil, errors.Join(err, f.Close())
+		return nil, fmt.Errorf("open program: %w", err)
+	}
+	b, end := beginLoad(newBudget(ctx, 0), readRunDelay)
+	defer end()
+	t, err := openELF(b, path, f, o)
+	if err != nil {
+		return nil, fmt.Errorf("read program: %w", errors.Join(err, f.Close()))
 	}
 	return t, nil
 }
 
 // openELF makes a table of an ELF file, which the table owns if there is no
 // error.
-func openELF(path string, f file) (*Table, error) {
-	l := &load{budget: testBudget()}
+func openELF(b *budget, path string, f file, o Options) (*Table, error) {
+	l := &load{budget: b}
 	e, err := readELF(l.budget, f)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w: %w", path, ErrNotGo, err)
 	}
 	mem := fileMemory{f, e.segments}
 	l.mem, l.maps = mem, mem.mappings(path)
-	t := newTable(0, mem, path, Options{})
+	t := newTable(0, mem, path, o)
 	t.images = groupImages(l.maps)
 	t.areas = areasOf(t.images)
 	for _, im := range t.images {

@@ -1,0 +1,68 @@
+package ccmap
+
+import (
+	"sync/atomic"
+	"unsafe"
+)
+
+// MixedBodies is the [Method.Body] of a method that had several: in a sum of profiles of two
+// builds, say. It equals no body, so that nothing is concluded from it.
+const MixedBodies uint64 = 1<<64 - 1
+
+// joinBodies returns the body of a method that two sources describe: the one that is known, or
+// MixedBodies. The order of sources does not matter.
+func joinBodies(a, b uint64) uint64 {
+	switch {
+	case a == 0 || a == b:
+		return b
+	case b == 0:
+		return a
+	}
+	return MixedBodies
+}
+
+// bodies are the bodies of methods, which can become known after the methods. The owner's lock
+// guards writing; readers need none.
+type bodies struct {
+	list atomic.Pointer[[]atomic.Uint64] // by MethodID; shorter than the table of methods, perhaps
+}
+
+func (b *bodies) at(id MethodID) uint64 {
+	list := b.list.Load()
+	if list == nil || int64(id) >= int64(len(*list)) {
+		return 0
+	}
+	return (*list)[id].Load()
+}
+
+// join adds what is known of a body, in a table of so many methods, and returns the memory that
+// it took, bytes. A reader that has the list of before sees what was known before.
+func (b *bodies) join(id MethodID, body uint64, methods int) (bytes int64) {
+	list := b.list.Load()
+	if list == nil || int64(id) >= int64(len(*list)) {
+		grown := make([]atomic.Uint64, methods+methods/2)
+		for i := range grown {
+			grown[i].Store(b.at(MethodID(i)))
+		}
+		bytes = int64(len(grown)) * int64(unsafe.Sizeof(grown[0]))
+		if list != nil {
+			bytes -= int64(len(*list)) * int64(unsafe.Sizeof(grown[0]))
+		}
+		list = &grown
+		b.list.Store(list)
+	}
+	(*list)[id].Store(joinBodies((*list)[id].Load(), body))
+	return bytes
+}
+
+// SetBody says what the body of a method is, see [Method.Body]. A body that is unknown becomes
+// known. A method that has another body already has [MixedBodies] from then on. A method that is
+// not in the table, and the body 0, are dropped.
+func (n *Names) SetBody(id MethodID, body uint64) {
+	if int64(id) >= int64(n.Len()) || joinBodies(n.bodies.at(id), body) == n.bodies.at(id) {
+		return
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.bytes.Add(n.bodies.join(id, body, n.Len()))
+}
