@@ -7,6 +7,7 @@ import (
 
 	"github.com/ccmapd/ccmapd/ccmap"
 	"github.com/ccmapd/ccmapd/ccmap/compare"
+	"github.com/ccmapd/ccmapd/internal/figure"
 	"github.com/ccmapd/ccmapd/internal/process"
 	"github.com/ccmapd/ccmapd/internal/store"
 )
@@ -86,5 +87,35 @@ func verdictOf(a, b *ccmap.Snapshot) (text string, known bool, err error) {
 	for _, c := range d.Methods.List {
 		parts = append(parts, fmt.Sprintf("%s %.1f → %.1f %%", c.Path[0].Method, c.ShareA, c.ShareB))
 	}
+	if text := changedCode(a, b); text != "" {
+		parts = append(parts, text)
+	}
 	return strings.Join(parts, ", "), true, nil
 }
+
+// changedCode says of how much of a profile the code is another in another one, "" if of none that is known.
+func changedCode(before, now *ccmap.Snapshot) string {
+	_, stale := ccmap.Fit(before, sampled{now})
+	changed := int64(0)
+	for _, m := range stale {
+		changed += m.Total.Time
+	}
+	if len(stale) == 0 || before.Total().Time == 0 {
+		return ""
+	}
+	return fmt.Sprintf("other code in %s with %.1f %% of the time before",
+		figure.Plural(int64(len(stale)), "method"), 100*float64(changed)/float64(before.Total().Time))
+}
+
+// sampled is a build as far as its profile tells: the methods that were sampled.
+type sampled struct{ *ccmap.Snapshot }
+
+func (s sampled) Method(name, signature string) (ccmap.Method, bool) {
+	id, known := s.Names().Lookup(name, signature)
+	if !known {
+		return ccmap.Method{}, false
+	}
+	return s.Names().At(id), true
+}
+
+func (sampled) MayCall(ccmap.Method, uint32, ccmap.Method) (may, known bool) { return false, false }

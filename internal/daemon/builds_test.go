@@ -15,20 +15,24 @@ func TestBuildsAreCompared(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		method string
+		body   uint64
 		want   []string
 	}{
-		"the same":  {"main.work", []string{"build build_2 beside build_1", "same within noise"}},
-		"different": {"main.other", []string{"build build_2 beside build_1", "differs", "main.other 0.0 → "}},
+		"the same":   {"main.work", 1, []string{"build build_2 beside build_1", "same within noise"}},
+		"other code": {"main.work", 2, []string{"same within noise", "other code in 1 method with 100.0 %"}},
+		"different":  {"main.other", 1, []string{"build build_2 beside build_1", "differs", "main.other 0.0 → "}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inDaemon(t, filing(t.TempDir()), func(t *testing.T, h *fakeHost, d *Daemon) {
 				events, cancel := d.Events(0)
 				defer cancel()
-				first := h.start(web(10))
+				p := web(10)
+				p.body = 1
+				first := h.start(p)
 				time.Sleep(5 * time.Minute)
 				h.kill(first)
 				next := web(11)
-				next.build, next.file, next.method = "build/2", process.FileID{Inode: 2}, c.method
+				next.build, next.file, next.method, next.body = "build/2", process.FileID{Inode: 2}, c.method, c.body
 				h.start(next)
 				time.Sleep(5 * time.Minute)
 				synctest.Wait()

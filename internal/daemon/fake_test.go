@@ -35,6 +35,7 @@ type fakeProcess struct {
 	hangs  chan struct{} // until it is closed, nobody learns the file; nil: the file is known
 	build  string
 	method string // that all its samples are of
+	body   uint64 // of that method; 0: not known
 	refuse error  // the answer to attaching
 	ended  chan struct{}
 	reason string
@@ -280,7 +281,7 @@ func (s *fakeSource) Run(ctx context.Context) (sampler.Ending, error) {
 	defer s.h.add(-1)
 	ring := s.sink.Queue.Ring()
 	defer ring.Close()
-	id := s.sink.Names.Intern(ccmap.Method{Name: s.p.method})
+	id := s.sink.Names.Intern(ccmap.Method{Name: s.p.method, Body: s.p.body})
 	// Not at the instants of the daemon's own work: a tuner that reads what it was charged at the very
 	// instant of the charge can find none in one second and two in the next, in turns.
 	ticks := time.NewTicker(3 * time.Millisecond)
