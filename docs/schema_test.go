@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/ccmapd/ccmapd/export"
+	"github.com/ccmapd/ccmapd/internal/recording"
 	"github.com/ccmapd/ccmapd/view"
 )
 
@@ -24,10 +25,11 @@ func TestSchema(t *testing.T) {
 			s.defs["ccmapd "+q.Name+" --by label"] = s.ofColumns(q.ByLabel.Columns)
 		}
 	}
+	s.defs["hot"] = s.ofType(reflect.TypeFor[recording.Hot]())
 	now, err := json.MarshalIndent(map[string]any{
 		"$schema":     "https://json-schema.org/draft/2020-12/schema",
 		"title":       "Output of ccmapd's commands with --json",
-		"description": "A definition for each command, as \"ccmapd top\". docs/formats.md explains the members.",
+		"description": "A definition for each command, as \"ccmapd top\", and \"hot\", the data of an event of that kind. docs/formats.md explains the members.",
 		"$defs":       s.defs,
 	}, "", "  ")
 	if err != nil {
@@ -184,6 +186,46 @@ func (s schemas) ofColumns(columns []view.Column) any {
 		s.defs["profile"], members["profile"] = profile, map[string]any{"$ref": "#/$defs/profile"}
 	}
 	return root
+}
+
+// ofType returns the schema of a type, whose fields have their names in the tag json and descriptions in the tag doc.
+func (s schemas) ofType(t reflect.Type) map[string]any {
+	switch t.Kind() {
+	case reflect.Pointer:
+		return s.ofType(t.Elem())
+	case reflect.Slice:
+		return map[string]any{"type": "array", "items": s.ofType(t.Elem())}
+	case reflect.String:
+		return map[string]any{"type": "string"}
+	case reflect.Bool:
+		return map[string]any{"type": "boolean"}
+	case reflect.Float64:
+		return map[string]any{"type": "number"}
+	case reflect.Struct:
+		object := map[string]any{"type": "object", "properties": map[string]any{}}
+		s.addFields(object, t)
+		return object
+	}
+	return map[string]any{"type": "integer"}
+}
+
+// addFields adds the fields of a struct, and of those that it embeds, to an object.
+func (s schemas) addFields(object map[string]any, t reflect.Type) {
+	for i := range t.NumField() {
+		f := t.Field(i)
+		if f.Anonymous {
+			s.addFields(object, f.Type)
+			continue
+		}
+		member, options, _ := strings.Cut(f.Tag.Get("json"), ",")
+		is := s.ofType(f.Type)
+		is["description"] = f.Tag.Get("doc")
+		object["properties"].(map[string]any)[member], s.members[member] = is, true
+		if options == "" {
+			required, _ := object["required"].([]string)
+			object["required"] = append(required, member)
+		}
+	}
 }
 
 // schemas collects definitions, and the names of all members.

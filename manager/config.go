@@ -58,8 +58,10 @@ type Config struct {
 	// looks for hot methods. 0 means 100 ms.
 	PublishEvery time.Duration
 
-	// Hot says when a method or an edge is hot. The manager then calls OnHot once in
-	// the session, on its own goroutine: OnHot must not block.
+	// Hot says when a method, an edge or a path is hot. The manager then calls OnHot, on its
+	// own goroutine: OnHot must not block, and its time counts as time of the look (see
+	// Thresholds). It may keep the event, and read its snapshot. What was hot in an earlier
+	// session of the map raises no event.
 	Hot   Thresholds
 	OnHot func(Event)
 
@@ -149,8 +151,11 @@ func (c *Config) complete() error {
 	if err := c.connect(info); err != nil {
 		return err
 	}
-	if c.Hot != (Thresholds{}) && c.OnHot == nil {
+	if !c.Hot.isZero() && c.OnHot == nil {
 		return errors.New("configure manager: thresholds without OnHot")
+	}
+	if err := c.Hot.check(); err != nil {
+		return err
 	}
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)

@@ -18,8 +18,8 @@
 //     do, the program drifts, and a new phase begins for the value profile. The
 //     session ends when a [Goal] is reached.
 //  5. The manager publishes a snapshot if a reader has asked for one, with profile
-//     points from the value profile. It raises an [Event] for every method and
-//     edge that has become hot.
+//     points from the value profile. It raises an [Event] for every method, edge
+//     and path that has become hot by [Thresholds].
 //  6. When the source has ended, the manager drains the rest, writes the [Dump]s
 //     and returns a [Report].
 //

@@ -3,6 +3,7 @@ package manager_test
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/ccmapd/ccmapd/ccmap"
@@ -52,4 +53,33 @@ func ExampleStart() {
 	// script ended <nil> 3 samples
 	// fib 30ms 30ms
 	// main 30ms 0s
+}
+
+// A compiler learns which methods are hot, by whom they are called, and where a call has one target. OnHot runs on
+// the manager's goroutine: a real compiler has a queue there, and reads the snapshot elsewhere.
+func ExampleThresholds() {
+	onHot := func(e manager.Event) {
+		m, _ := e.Snapshot.Method(e.Method)
+		fmt.Println(m.Method().Name, "has reached", e.Threshold, "of CPU time")
+		for caller := range m.Callers() {
+			fmt.Printf("  %v of it called by %s\n", time.Duration(caller.Total().Time), e.Snapshot.Names().At(caller.Caller()).Name)
+		}
+		for site := range m.CallSites() {
+			if targets := slices.Collect(site.Callees()); len(targets) == 1 {
+				fmt.Printf("  at %+d it calls %s alone\n", site.Offset(), e.Snapshot.Names().At(targets[0].Callee()).Name)
+			}
+		}
+	}
+	hot := manager.Thresholds{Method: manager.Threshold{Time: 25 * time.Millisecond}}
+	session, err := manager.Start(context.Background(), manager.Config{Source: newScript(), Hot: hot, OnHot: onHot})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	<-session.Done()
+	// Output:
+	// fib has reached 25ms of CPU time
+	//   30ms of it called by main
+	// main has reached 25ms of CPU time
+	//   at +3 it calls fib alone
 }

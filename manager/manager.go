@@ -176,7 +176,7 @@ func (m *Manager) endSession(e sampler.Ending) {
 	m.stale, m.values.earliest = true, time.Time{}
 	m.publish()
 	close(m.ended)
-	m.hot.look(m.latest.Load())
+	m.hot.end(m.latest.Load())
 }
 
 // dump writes all dumps, even after one has failed, and returns the names of the

@@ -50,7 +50,7 @@ func TestNewRequiresItsParts(t *testing.T) {
 		"sink":     func(c *Config) { c.Source = &fakeSource{} },
 		"names":    func(c *Config) { c.Map = ccmap.New(ccmap.Options{}) },
 		"tunable":  func(c *Config) { c.Source, c.Tuner = untunable{c.Source}, &fakeTuner{} },
-		"listener": func(c *Config) { c.Hot.Method = time.Second },
+		"listener": func(c *Config) { c.Hot.Method.Time = time.Second },
 	} {
 		c := full
 		spoil(&c)

@@ -131,7 +131,7 @@ func TestHotOnceInAMap(t *testing.T) {
 				time.Sleep(100 * time.Millisecond)
 			}
 		})
-		s.config.Hot = Thresholds{Method: 50 * time.Millisecond}
+		s.config.Hot = Thresholds{Method: Threshold{Time: 50 * time.Millisecond}}
 		s.config.OnHot = func(e Event) { raised[s.config.Map.Names().At(e.Method).Name]++ }
 		s.mustRun(t)
 		leaf = "second"

@@ -116,16 +116,6 @@ func (e *effect) print(out *terminal.Printer) {
 		figure.Time(e.diff.A.Weight), e.diff.A.Duration.Seconds(), figure.Time(e.diff.B.Weight), e.diff.B.Duration.Seconds())
 }
 
-// hintJSON is a hint, and what became of it.
-type hintJSON struct {
-	hotspot.Hint
-	Outcome      hotspot.Outcome `json:"outcome"`
-	Words        string          `json:"words"`
-	Compilations int             `json:"compilations"`
-	Thrown       int64           `json:"thrown_away"`
-	Withdrawn    bool            `json:"withdrawn"`
-}
-
 // cpuJSON is the CPU time before and after.
 type cpuJSON struct {
 	Before     int64         `json:"before_ns"`
@@ -146,17 +136,13 @@ type changedJSON struct {
 }
 
 func (r *applyReport) json() any {
-	report := struct {
-		PID   int        `json:"pid"`
-		Hints []hintJSON `json:"hints"`
-		CPU   *cpuJSON   `json:"cpu"`
-		Kept  bool       `json:"kept"`
-		Lost  uint64     `json:"lost_bytes"`
-	}{PID: r.pid, Kept: r.kept, Lost: r.lost, CPU: r.effect.json()}
-	for _, x := range r.results {
-		report.Hints = append(report.Hints, hintJSON{x.Hint, x.Outcome, x.Words, x.Compilations, x.Thrown, x.Withdrawn})
-	}
-	return report
+	return struct {
+		PID   int              `json:"pid"`
+		Hints []hotspot.Result `json:"hints"`
+		CPU   *cpuJSON         `json:"cpu"`
+		Kept  bool             `json:"kept"`
+		Lost  uint64           `json:"lost_bytes"`
+	}{r.pid, r.results, r.effect.json(), r.kept, r.lost}
 }
 
 func (e *effect) json() *cpuJSON {

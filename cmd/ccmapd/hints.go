@@ -55,6 +55,7 @@ type hintsFlags struct {
 
 func newHintsCmd(env *environment) subcommand {
 	f := hintsFlags{
+		find:   hotspot.DefaultFind(),
 		format: usage.NewChoice([]string{hintsText, hintsDirectives, hintsCommands}),
 		mode:   usage.Choice{From: []string{modeThresholds, modeCache, modeTier}},
 	}
@@ -88,8 +89,8 @@ func newHintsCmd(env *environment) subcommand {
 	f.mode.Register(cmd, "mode", "write what uses the profile at the next start, in `MODE` "+terminal.OrList(f.mode.From))
 	flags.BoolVar(&f.json, "json", false, "print JSON, which 'ccmapd apply' reads")
 	flags.StringVarP(&f.output, "output", "o", stdPath, "write to `FILE`; '-': standard output")
-	flags.Float64Var(&f.find.Least, "least", 0.5, "leave out hints that can save less than this share of the profile, in `PERCENT`")
-	flags.IntVar(&f.find.Depth, "depth", pollution.MostCallers, "look at up to `N` callers, as far as it takes")
+	flags.Float64Var(&f.find.Least, "least", f.find.Least, "leave out hints that can save less than this share of the profile, in `PERCENT`")
+	flags.IntVar(&f.find.Depth, "depth", f.find.Depth, "look at up to `N` callers, as far as it takes")
 	cmd.MarkFlagsMutuallyExclusive("json", "format", "mode")
 	return subcommand{cmd, reading(firstProfile, flaggedOutput)}
 }

@@ -41,6 +41,7 @@ type samplingFlags struct {
 	event      usage.Choice // kinds of units
 	units      []ccmap.Unit // of event.From
 	values     valueFlags
+	hot        hotFlags
 	quiet      bool
 	json       bool
 	verbose    bool
@@ -98,6 +99,7 @@ func (f *samplingFlags) register(cmd *cobra.Command) {
 	f.engine.Register(cmd, "engine", "`ENGINE` to sample with: "+terminal.OrList(f.engine.From)+"; auto: the best permitted")
 	f.event.Register(cmd, "event", "`EVENT` to sample: cpu, or of a JVM alloc (bytes) or lock (time until it is there)")
 	f.values.register(cmd)
+	f.hot.register(cmd)
 	flags.BoolVarP(&f.quiet, "quiet", "q", false, "print errors only")
 	flags.BoolVar(&f.json, "json", false, "print the report as JSON")
 	flags.BoolVarP(&f.verbose, "verbose", "v", false, "log changes of the interval and more, not only warnings, to standard error, and report what the machine pays")
@@ -106,7 +108,10 @@ func (f *samplingFlags) register(cmd *cobra.Command) {
 		if err := f.check(); err != nil {
 			return err
 		}
-		return f.checkEvent(cmd)
+		if err := f.checkEvent(cmd); err != nil {
+			return err
+		}
+		return f.hot.check(cmd)
 	}
 }
 
@@ -236,6 +241,8 @@ func (f *samplingFlags) config(env *environment) session.Config {
 		Window:    f.window,
 		Until:     f.until.Goal,
 		Values:    f.values.options(env.stderr),
+		Hot:       f.hot.watched,
+		OnHot:     f.hot.listener(env.stderr),
 		Dumps:     func(pid int) []manager.Dump { return f.dumps(env, pid) },
 		Logger:    f.logger(env.stderr),
 		Quiet:     f.quiet,

@@ -120,6 +120,7 @@ func newDaemon(o Options, h host) (*Daemon, error) {
 		return nil, err
 	}
 	m.config, m.users = d.Config, c.Listen.Open
+	m.controller = newController(d.Config, m.log)
 	d.budgets = &budgets{config: d.Config, usedCPU: budget.ProcessCPU, usedMemory: liveHeap}
 	m.hasMemory = d.budgets.hasMemory
 	d.periods = &periods{means: m, ctx: d.ctx, round: make(chan struct{}, 1)}
@@ -139,6 +140,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 	if d.periods.keeper != nil {
 		d.work.Go(d.periods.tidy)
 	}
+	d.work.Go(func() { d.controller.run(d.ctx) })
 	d.scan()
 	d.turned()
 	for ctx.Err() == nil {

@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"encoding/json"
 	"sync"
 	"time"
 
@@ -15,7 +16,9 @@ type Event struct {
 	Target string    `json:"target,omitempty"`
 	PID    int       `json:"pid,omitempty"`
 	Text   string    `json:"text"` // for people; foreign names in it are not printable yet
-	OfHost bool      `json:"-"`    // it is about the whole host
+	// Data is JSON, of EventHot a [recording.Hot], of EventHint a [Hinted]; nil: the text says all.
+	Data   json.RawMessage `json:"data,omitempty"`
+	OfHost bool            `json:"-"` // it is about the whole host
 
 	Owner process.Owner `json:"-"` // of the process; zero: of no process, and so nobody's but root's
 }
@@ -27,7 +30,8 @@ type Kind string
 const (
 	EventState    Kind = "state"    // of a process: attaching, sampling, refused …
 	EventInterval Kind = "interval" // the sampling interval has changed
-	EventHot      Kind = "hot"      // a method has reached hotTime
+	EventHot      Kind = "hot"      // a method, edge or path has become hot
+	EventHint     Kind = "hint"     // a hot method of a JVM has hints for the compiler
 	EventDrift    Kind = "drift"    // the program does something else than before
 	EventLoss     Kind = "loss"     // samples were lost
 	EventRotated  Kind = "rotated"  // a period was filed, or could not be

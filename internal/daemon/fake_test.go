@@ -36,6 +36,7 @@ type fakeProcess struct {
 	build  string
 	method string // that all its samples are of
 	body   uint64 // of that method; 0: not known
+	runs   string // its runtime
 	refuse error  // the answer to attaching
 	ended  chan struct{}
 	reason string
@@ -310,7 +311,7 @@ func (s *fakeSource) Close() error { return nil }
 
 func (s *fakeSource) Info() sampler.Info {
 	return sampler.Info{
-		Target: ccmap.Target{PID: s.p.PID, Executable: s.p.Executable, BuildID: s.p.build}, Engine: "fake", Sink: s.sink,
+		Target: ccmap.Target{PID: s.p.PID, Executable: s.p.Executable, BuildID: s.p.build, Runtime: s.p.runs}, Engine: "fake", Sink: s.sink,
 	}
 }
 

@@ -209,9 +209,12 @@ func (f *follower) tell(is supervise.Standing) {
 }
 
 func (f *follower) raise(k Kind, format string, args ...any) {
-	f.events.raise(Event{
-		Kind: k, Target: f.Name, PID: f.facts.PID, Owner: f.ownerNow(), OfHost: f.Match.Host, Text: fmt.Sprintf(format, args...),
-	})
+	f.events.raise(f.event(k, fmt.Sprintf(format, args...)))
+}
+
+// event returns an event of the process.
+func (f *follower) event(k Kind, text string) Event {
+	return Event{Kind: k, Target: f.Name, PID: f.facts.PID, Owner: f.ownerNow(), OfHost: f.Match.Host, Text: text}
 }
 
 // ownerNow returns the owner of the process when it was looked at last.

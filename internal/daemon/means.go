@@ -28,8 +28,9 @@ type means struct {
 	// openWhole opens the source of the whole host. Nil: no engine can.
 	openWhole func(engine.WholeOptions) (engine.Source, error)
 	// hasMemory reports whether there is memory for the symbols of another program of the whole host.
-	hasMemory func() bool
-	users     bool // may see the samples of their own processes: listen.open, as it was at the start
+	hasMemory  func() bool
+	controller *controller
+	users      bool // may see the samples of their own processes: listen.open, as it was at the start
 }
 
 // note logs that a session begins or ends. The name of the program is foreign.

@@ -11,6 +11,7 @@ import (
 	"github.com/ccmapd/ccmapd/ccmap"
 	"github.com/ccmapd/ccmapd/internal/budget"
 	"github.com/ccmapd/ccmapd/internal/daemon/config"
+	"github.com/ccmapd/ccmapd/internal/figure"
 	"github.com/ccmapd/ccmapd/internal/process"
 	"github.com/ccmapd/ccmapd/internal/recording"
 	"github.com/ccmapd/ccmapd/internal/supervise"
@@ -24,6 +25,7 @@ import (
 //
 //	share                the goroutine of Run charges, the manager reads
 //	seen                 what events were last raised about: the goroutine of Run
+//	heat                 locks itself
 //	all others           never change once the slot has the session
 type session struct {
 	*recording.Recording
@@ -34,6 +36,7 @@ type session struct {
 	missed   time.Duration    // CPU time of the process before this session, that the map was told of
 	share    budget.Share
 	seen     figuresSeen
+	heat     heatLimit
 }
 
 // attach opens the process, the endpoint or the whole host, and prepares a session with it.
@@ -122,7 +125,7 @@ func (f *follower) open(ctx context.Context, file process.FileID, build string) 
 	o := recording.Options{
 		Map: into.m,
 		Manager: manager.Config{
-			Logger: log, DaemonCPU: s.share.CPU, Hot: manager.Thresholds{Method: hotTime}, OnHot: s.hot, Admit: f.admission(),
+			Logger: log, DaemonCPU: s.share.CPU, Hot: settings.Hot.Thresholds(), OnHot: s.hot, Admit: f.admission(),
 			Budgets: manager.BudgetNames{Target: "max_overhead", Host: "budget.max_host_overhead", Own: "budget.cpu"},
 		},
 		Tuning: func() tuning.Config { return tunerOf(settings) },
@@ -179,15 +182,6 @@ func (f *follower) openProcess(ctx context.Context, o config.Settings, sink samp
 		PID: f.facts.PID, Interval: o.Interval, HitBudget: cmp.Or(o.Hits, -1), NoLabels: !o.Labels,
 		MaxOverhead: o.MaxOverhead / 100, Logger: log, Sink: sink, Doctor: fmt.Sprintf("ccmapd doctor @%d", f.facts.PID),
 	})
-}
-
-// hotTime is the CPU time of the target that makes a method hot. A look for hot methods is a pass
-// over the map, once in a sixteenth of it.
-const hotTime = 10 * time.Minute
-
-func (s *session) hot(e manager.Event) {
-	name := e.Snapshot.Names().At(e.Method).Name
-	s.follower.raise(EventHot, "%s has reached %v of CPU time", name, time.Duration(e.Counters.Time).Round(time.Second))
 }
 
 // tunerOf returns the tuner's configuration. The daemon's budget comes to it through
@@ -277,6 +271,9 @@ func (s *session) tell(now time.Time) {
 		if is.Drift {
 			s.follower.raise(EventDrift, "the program does something else than before")
 		}
+	}
+	if n := s.heat.leftOut(now); n > 0 {
+		s.follower.raise(EventHot, "%s more became hot, without events of their own", figure.PluralOf(int64(n), "method, edge or path", "methods, edges and paths"))
 	}
 	if lost := is.Loss.Samples(); lost > seen.lost && now.Sub(seen.losses) >= lossEvery {
 		s.follower.raise(EventLoss, "%d samples lost, %d in all", lost-seen.lost, lost)

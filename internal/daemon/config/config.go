@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"github.com/ccmapd/ccmapd/internal/figure"
+	"github.com/ccmapd/ccmapd/manager"
 	"github.com/ccmapd/ccmapd/sampler/engine"
 )
 
@@ -29,6 +30,7 @@ type Config struct {
 	Defaults Settings
 	Budget   Budget
 	Store    Store
+	Feedback Feedback
 	Targets  []Target // in the order of the file; names are unique
 }
 
@@ -56,6 +58,7 @@ type Settings struct {
 	Labels      bool          // sample labels of goroutines
 	Rotate      time.Duration // a period's length; 0: none
 	Max         int           // processes of a target; the oldest are taken
+	Hot         Hot
 }
 
 // Budget bounds the daemon over all targets.
@@ -91,6 +94,18 @@ type Store struct {
 // IsAt reports whether files are kept at the same place, or both times nowhere.
 func (s Store) IsAt(o Store) bool { return s.Files == o.Files && (!s.Files || s.Dir == o.Dir) }
 
+// Feedback says what compilers are told of hot methods.
+type Feedback struct {
+	HotSpot string // FeedbackOff, FeedbackSuggest or FeedbackApply
+}
+
+// What becomes of hints for compilers.
+const (
+	FeedbackOff     = "off"
+	FeedbackSuggest = "suggest" // an event has them
+	FeedbackApply   = "apply"   // they are given to the running compiler, for a minute at most
+)
+
 // Target is a name and a rule, which any number of processes may fit.
 type Target struct {
 	Name  string // letters, digits, '.', '_' and '-'
@@ -116,9 +131,12 @@ func Default() *Config {
 			Engine: engine.Auto, Interval: 10 * time.Millisecond, Tune: true, MaxOverhead: 1,
 			MaxMemory: int64(64 * figure.MiB), Window: 15 * time.Minute, Hits: 250, Labels: true,
 			Rotate: time.Hour, Max: 8,
+			Hot: Hot{Method: manager.Threshold{Time: 10 * time.Minute}},
 		},
 		Budget: Budget{CPU: 0.5, Memory: int64(figure.GiB), Targets: 256, MaxHostOverhead: 1, Scan: time.Second},
 		Store:  Store{Dir: "/var/lib/ccmapd", Every: 10 * time.Second, Keep: 30 * day, MaxBytes: int64(2 * figure.GiB)},
+
+		Feedback: Feedback{HotSpot: FeedbackOff},
 	}
 }
 

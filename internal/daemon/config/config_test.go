@@ -11,8 +11,10 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/ccmapd/ccmapd/ccmap/query"
 	"github.com/ccmapd/ccmapd/internal/advice"
 	"github.com/ccmapd/ccmapd/internal/process"
+	"github.com/ccmapd/ccmapd/manager"
 )
 
 // TestPackagedFileHasTheDefaults: the file that users begin with says what holds without it,
@@ -32,7 +34,7 @@ func TestPackagedFileHasTheDefaults(t *testing.T) {
 	if diff := cmp.Diff(want, c); diff != "" {
 		t.Errorf("not the defaults (-want +got):\n%s", diff)
 	}
-	for _, fields := range [][]field{c.Listen.fields(), c.Defaults.fields(), c.Budget.fields(), c.Store.fields(), new(Match).fields(), new(Auth).fields()} {
+	for _, fields := range [][]field{c.Listen.fields(), c.Defaults.fields(), c.Budget.fields(), c.Store.fields(), new(Match).fields(), new(Auth).fields(), new(Hot).fields(), new(Feedback).fields()} {
 		for _, f := range fields {
 			if !strings.Contains(string(text), f.key) {
 				t.Errorf("key %s is not there", f.key)
@@ -56,6 +58,7 @@ max = 2
 [defaults]                      # after a target, and holds for it
 window = "1d"
 max_overhead = 2
+hot = { edge = "10s", path = ["A > B:3  >\tC", "A = 2%/1m"] }
 [[target]]
 name = "billing.eu"
 match.url = "https://billing.example/debug/ccmapd#guests"
@@ -67,6 +70,8 @@ name = "host"
 match = { host = true }
 interval = "20ms"
 max_memory = "16MiB"
+hot.method = "0"
+hot.path = []
 [store]
 files = true
 `))
@@ -76,15 +81,36 @@ files = true
 	want := Default()
 	want.Listen.TCP = "[::1]:7070"
 	want.Defaults.Window, want.Defaults.MaxOverhead, want.Store.Files = 24*time.Hour, 2, true
+	want.Defaults.Hot.Edge.Time, want.Defaults.Hot.Paths = 10*time.Second, "A > B:3 > C\nA = 2%/1m"
 	web := Target{Name: "web", Match: Match{Exe: "/srv/*/web", Cmdline: `-addr :80\d\d`, User: "root"}, Settings: want.Defaults}
 	web.Interval, web.Max = 5*time.Millisecond, 2
 	host := Target{Name: "host", Match: Match{Host: true}, Settings: want.Defaults}
 	host.Interval, host.MaxMemory = 20*time.Millisecond, 16<<20
+	host.Hot = Hot{Edge: want.Defaults.Hot.Edge}
 	want.Targets = []Target{web, {
 		Name: "billing.eu", Match: Match{URL: "https://billing.example/debug/ccmapd#guests"},
 		Auth: Auth{User: "ccmapd", PasswordFile: "/etc/ccmapd/billing"}, Settings: want.Defaults,
 	}, host}
 	if diff := cmp.Diff(want, c); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// TestThresholdsOfHot: paths come back out of the text that makes them comparable.
+func TestThresholdsOfHot(t *testing.T) {
+	t.Parallel()
+	c, err := Parse([]byte("[defaults]\nhot = { method = \"1%/10m\", path = [\"A > B:3 > C\", \"A = 2%/1m\"] }"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := manager.Thresholds{
+		Method: manager.Threshold{Percent: 1, Window: 10 * time.Minute},
+		Paths: []manager.HotPath{
+			{Path: query.Path{{Name: "A"}, {Name: "B", Line: 3}, {Name: "C"}}},
+			{Path: query.Path{{Name: "A"}}, Threshold: manager.Threshold{Percent: 2, Window: time.Minute}},
+		},
+	}
+	if diff := cmp.Diff(want, c.Defaults.Hot.Thresholds()); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
@@ -97,7 +123,7 @@ func TestErrors(t *testing.T) {
 		"[listen\n":                                            "line 1, column 8: expected ']' to close table name",
 		"a = 1\na = 2":                                         "line 2, column 1: key a is already defined",
 		"[budget]\n  cores = 1":                                "line 2, column 3: budget.cores: unknown key: budget has cpu, memory, targets, max_host_overhead, scan",
-		"[bugdet]":                                             "line 1, column 2: bugdet: unknown key: the file has listen, defaults, budget, store, target",
+		"[bugdet]":                                             "line 1, column 2: bugdet: unknown key: the file has listen, defaults, budget, store, feedback, target",
 		"budget = 3":                                           "line 1, column 1: budget: must be a table, [budget]",
 		"budget.cpu = \"1\"":                                   "line 1, column 8: budget.cpu: must be a number from 0.01 to 1024",
 		"budget.cpu = nan":                                     "line 1, column 8: budget.cpu: must be a number from 0.01 to 1024",
@@ -110,6 +136,15 @@ func TestErrors(t *testing.T) {
 		"[defaults]\ntune = \"yes\"":                           "line 2, column 1: defaults.tune: must be true or false",
 		"[defaults]\nmax_interval = \"1ms\"":                   "line 2, column 1: defaults.max_interval: 1ms is shorter than interval, 10ms",
 		"[defaults]\nmin_interval = \"20ms\"":                  "line 2, column 1: defaults.min_interval: 20ms is longer than interval, 10ms",
+		"[defaults]\nhot = { method = \"1%\" }":                `line 2, column 9: defaults.hot.method: must be a CPU time in quotes, "10s", a share of the recent CPU time, "1%/10m", or "0" for none`,
+		"[defaults]\nhot.edge = 10":                            `line 2, column 5: defaults.hot.edge: must be a CPU time in quotes, "10s", a share of the recent CPU time, "1%/10m", or "0" for none`,
+		"[defaults]\nhot.path = \"A > B\"":                     `line 2, column 5: defaults.hot.path: must be at most 64 paths, such as ["A > B > C", "A > B = 10s"]`,
+		"[defaults]\nhot.path = [\"A\", 1]":                    "line 2, column 5: defaults.hot.path: must be paths in quotes, of at most 4096 bytes: the 2. is not",
+		"[defaults]\nhot.path = [\"A\", \"B >\"]":              `line 2, column 5: defaults.hot.path: must be paths, such as "A > B = 10s": parse path "B >": element 2: no method name; write a path as 'A > B > C'`,
+		"[defaults]\nhot.path = [\"A = x\"]":                   `line 2, column 5: defaults.hot.path: must be paths, such as "A > B = 10s": threshold "x" is neither a CPU time, such as "10s", nor a share of the recent CPU time, such as "1%/10m"`,
+		named + "match.pid = 1\nhot = { methods = \"1s\" }":    "line 4, column 9: target[0].hot.methods: unknown key: target[0].hot has method, edge, path",
+		named + "match.pid = 1\nhot = \"1s\"":                  "line 4, column 1: target[0].hot: must be a table, [target[0].hot]",
+		"feedback.hotspot = \"on\"":                            "line 1, column 10: feedback.hotspot: must be off, suggest or apply",
 		"listen.socket = \"ccmapd.sock\"":                      "line 1, column 8: listen.socket: must be an absolute path",
 		"listen.tcp = \"7070\"":                                `line 1, column 8: listen.tcp: must be host:port, such as "127.0.0.1:7070"`,
 		"listen.tcp = \":7070\"":                               `line 1, column 8: listen.tcp: ":7070" can be reached from other machines: that needs web_config, with TLS and users; allowed without it: 127.0.0.1, [::1] and localhost`,
@@ -142,7 +177,7 @@ func TestErrors(t *testing.T) {
 		named + "match.host = true\nauth = { bearer_file = \"/b\" }":                              "line 4, column 1: target[0].auth: is for match.url, which is not given",
 		"budget.targets = 1\n" + named + "match.pid = 1\n[[target]]\nname = \"b\"\nmatch.pid = 1": "line 1, column 8: budget.targets: 1 is less than the file has [[target]]: 2",
 		"[listen]\n[defaults]\ntune = 1\n[bugdet]\n": "line 3, column 1: defaults.tune: must be true or false\n" +
-			"line 4, column 2: bugdet: unknown key: the file has listen, defaults, budget, store, target",
+			"line 4, column 2: bugdet: unknown key: the file has listen, defaults, budget, store, feedback, target",
 	} {
 		c, err := Parse([]byte(text))
 		if err == nil || err.Error() != want {

@@ -45,9 +45,10 @@ func parse(files []file) (*Config, error) {
 	for i, d := range all {
 		sections := []field{
 			d.table("", "listen", c.Listen.fields()),
-			d.table("", "defaults", c.Defaults.fields()),
+			d.table("", "defaults", d.settings("defaults", &c.Defaults)),
 			d.table("", "budget", c.Budget.fields()),
 			d.table("", "store", c.Store.fields()),
+			d.table("", "feedback", c.Feedback.fields()),
 		}
 		if i > 0 {
 			sections = elsewhere(sections, files[0].name)
@@ -119,6 +120,11 @@ func (s *Settings) fields() []field {
 	}
 }
 
+// settings returns the fields of the settings in a table.
+func (d *document) settings(path string, s *Settings) []field {
+	return append(s.fields(), d.table(path, "hot", s.Hot.fields()))
+}
+
 func (b *Budget) fields() []field {
 	return []field{
 		{"cpu", number(&b.CPU, 0.01, 1024)},
@@ -137,6 +143,10 @@ func (s *Store) fields() []field {
 		{"keep", duration(&s.Keep, time.Minute, 36500*day, true)},
 		{"max_bytes", size(&s.MaxBytes, figure.MiB)},
 	}
+}
+
+func (f *Feedback) fields() []field {
+	return []field{{"hotspot", text(&f.HotSpot, offSuggestOrApply)}}
 }
 
 func (m *Match) fields() []field {
@@ -168,7 +178,7 @@ func (d *document) target(t targetTable, defaults Settings) Target {
 		{"name", text(&to.Name, targetName)},
 		d.table(t.path, "match", to.Match.fields()),
 		d.table(t.path, "auth", to.Auth.fields()),
-	}, to.Settings.fields()...))
+	}, d.settings(t.path, &to.Settings)...))
 	switch {
 	case to.Match.URL != "":
 		d.refuse(t, ofProcesses, "is for processes: the program behind match.url samples itself")
@@ -424,6 +434,13 @@ const (
 func basicOrFull(word string) error {
 	if word != BasicMetrics && word != FullMetrics {
 		return fmt.Errorf("must be %q or %q", BasicMetrics, FullMetrics)
+	}
+	return nil
+}
+
+func offSuggestOrApply(word string) error {
+	if words := []string{FeedbackOff, FeedbackSuggest, FeedbackApply}; !slices.Contains(words, word) {
+		return fmt.Errorf("must be %s", terminal.OrList(words))
 	}
 	return nil
 }

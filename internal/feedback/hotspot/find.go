@@ -16,6 +16,9 @@ type FindOptions struct {
 	Depth int     // callers of a context, up to this many
 }
 
+// DefaultFind returns the options where nobody has others.
+func DefaultFind() FindOptions { return FindOptions{Least: 0.5, Depth: pollution.MostCallers} }
+
 // largestCode is how many bytes of bytecode a callee may have that is to be inlined: what C2
 // itself takes for small enough where a call is hot (-XX:FreqInlineSize).
 const largestCode = 325

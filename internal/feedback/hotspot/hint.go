@@ -51,6 +51,9 @@ type Method struct {
 // errPattern says why a method has no pattern.
 var errPattern = errors.New("no pattern of the compiler means this method alone")
 
+// Runs reports whether a target runs on HotSpot, by the text of its runtime: "OpenJDK 17.0.15+6".
+func Runs(t ccmap.Target) bool { return strings.HasPrefix(t.Runtime, "OpenJDK ") }
+
 // MethodOf returns the method of a map. The error says that no pattern means it: the names of
 // classes that a JVM makes at run time differ from one run to the next.
 func MethodOf(m ccmap.Method) (Method, error) {

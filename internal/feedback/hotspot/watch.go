@@ -25,11 +25,11 @@ const (
 // Result is what became of a hint.
 type Result struct {
 	Hint
-	Outcome      Outcome
-	Words        string // of C2 about the call in the last compilation; a foreign text
-	Compilations int    // of the root by C2
-	Thrown       int64  // compilations of the root that were thrown away since; ThrownBefore has the others
-	Withdrawn    bool   // because of that
+	Outcome      Outcome `json:"outcome"`
+	Words        string  `json:"words"`        // of C2 about the call in the last compilation; a foreign text
+	Compilations int     `json:"compilations"` // of the root by C2
+	Thrown       int64   `json:"thrown_away"`  // compilations of the root that were thrown away since; ThrownBefore has the others
+	Withdrawn    bool    `json:"withdrawn"`    // because of that
 }
 
 // settings are those of the events that tell what became of hints.

@@ -49,6 +49,8 @@ type Config struct {
 	Window    time.Duration // time constant of the recent counts; 0: none
 	Until     manager.Goal
 	Values    manager.ValueOptions // without MaxPoints, which follow from MaxMemory
+	Hot       manager.Thresholds
+	OnHot     func(pid int, e manager.Event) // takes the events of Hot; nil: there is no threshold
 	Dumps     func(pid int) []manager.Dump
 	Logger    *slog.Logger
 
@@ -106,6 +108,9 @@ func Open(c Config, open Opener) (*Session, error) {
 		Opened: func(choice engine.Choice, m *manager.Config) {
 			c.Logger.Info("engine", "name", choice.Source.Info().Engine, "why", choice.Why)
 			m.Dumps = c.dumps(choice.Source)
+			if pid := choice.Source.Info().Target.PID; c.OnHot != nil {
+				m.OnHot = func(e manager.Event) { c.OnHot(pid, e) }
+			}
 		},
 	}, func(sink sampler.Sink) (engine.Choice, error) {
 		return open(sampler.ProcessOptions{
@@ -128,7 +133,7 @@ func orNone(bound float64) float64 {
 // manager returns the configuration of the session's manager.
 func (c *Config) manager() manager.Config {
 	m := manager.Config{
-		Logger: c.Logger, Until: c.Until, Values: c.Values, DaemonCPU: c.DaemonCPU,
+		Logger: c.Logger, Until: c.Until, Values: c.Values, DaemonCPU: c.DaemonCPU, Hot: c.Hot,
 		Budgets: manager.BudgetNames{
 			Target: "--max-overhead", Host: "--max-host-overhead", Own: "--tune, which bounds ccmapd's own CPU time,",
 		},
