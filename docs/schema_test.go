@@ -1,6 +1,7 @@
 package docs
 
 import (
+	"encoding"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -10,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/ccmapd/ccmapd/export"
+	"github.com/ccmapd/ccmapd/internal/daemon"
 	"github.com/ccmapd/ccmapd/internal/recording"
 	"github.com/ccmapd/ccmapd/view"
 )
@@ -25,11 +27,11 @@ func TestSchema(t *testing.T) {
 			s.defs["ccmapd "+q.Name+" --by label"] = s.ofColumns(q.ByLabel.Columns)
 		}
 	}
-	s.defs["hot"] = s.ofType(reflect.TypeFor[recording.Hot]())
+	s.defs["hot"], s.defs["hint"] = s.ofType(reflect.TypeFor[recording.Hot]()), s.ofType(reflect.TypeFor[daemon.Hinted]())
 	now, err := json.MarshalIndent(map[string]any{
 		"$schema":     "https://json-schema.org/draft/2020-12/schema",
 		"title":       "Output of ccmapd's commands with --json",
-		"description": "A definition for each command, as \"ccmapd top\", and \"hot\", the data of an event of that kind. docs/formats.md explains the members.",
+		"description": "A definition for each command, as \"ccmapd top\", and \"hot\" and \"hint\", the data of events of these kinds. docs/formats.md explains the members.",
 		"$defs":       s.defs,
 	}, "", "  ")
 	if err != nil {
@@ -190,6 +192,9 @@ func (s schemas) ofColumns(columns []view.Column) any {
 
 // ofType returns the schema of a type, whose fields have their names in the tag json and descriptions in the tag doc.
 func (s schemas) ofType(t reflect.Type) map[string]any {
+	if t.Implements(reflect.TypeFor[encoding.TextMarshaler]()) {
+		return map[string]any{"type": "string"}
+	}
 	switch t.Kind() {
 	case reflect.Pointer:
 		return s.ofType(t.Elem())
@@ -219,7 +224,9 @@ func (s schemas) addFields(object map[string]any, t reflect.Type) {
 		}
 		member, options, _ := strings.Cut(f.Tag.Get("json"), ",")
 		is := s.ofType(f.Type)
-		is["description"] = f.Tag.Get("doc")
+		if doc := f.Tag.Get("doc"); doc != "" {
+			is["description"] = doc
+		}
 		object["properties"].(map[string]any)[member], s.members[member] = is, true
 		if options == "" {
 			required, _ := object["required"].([]string)

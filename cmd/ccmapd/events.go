@@ -15,8 +15,9 @@ import (
 )
 
 const eventsLong = `Events lists what has happened to the targets of the daemon of this machine, as far as
-you may see them: states, intervals, methods that got hot, drift, losses, files, reloads.
-The daemon knows the last 256 events. With -f it goes on with those to come.
+you may see them: states, intervals, methods, edges and paths that got hot, hints for the
+compiler of a JVM, drift, losses, files, reloads. JSON has the data of what got hot. The
+daemon knows the last 256 events. With -f it goes on with those to come.
 
 The daemon is the one at $CCMAPD_SOCKET, or else your own before that of the machine.
 docs/formats.md explains the JSON, of which each line is an event.`
