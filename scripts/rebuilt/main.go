@@ -110,8 +110,9 @@ func read(path string) (*program, error) {
 	}
 	for pc := text.Addr; pc < text.Addr+text.Size; {
 		fn, ok := table.Func(pc)
-		if !ok || fn.End > text.Addr+text.Size {
-			break
+		if !ok || fn.End > text.Addr+text.Size { // C
+			pc++
+			continue
 		}
 		pc = fn.End
 		if _, twice := p.functions[fn.Name]; twice || fn.ID == gosym.FuncWrapper {
