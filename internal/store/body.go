@@ -2,6 +2,7 @@ package store
 
 import (
 	"fmt"
+	"sync"
 
 	"github.com/klauspost/compress/zstd"
 
@@ -31,9 +32,20 @@ func newEncoder() *zstd.Encoder {
 	return z
 }
 
+// mostPooled bounds the buffers that are kept for the next body, in bytes: most deltas have some 100 kB.
+const mostPooled = 1 << 20
+
+var buffers = sync.Pool{New: func() any { return new([]byte) }}
+
 // encodeBody returns a body that needs no other frame to be read.
 func encodeBody(s *ccmap.Snapshot) (body []byte, encoding byte) {
-	return encoder.EncodeAll(column.Append(nil, s), nil), encodingColumns
+	plain := buffers.Get().(*[]byte)
+	*plain = column.Append((*plain)[:0], s)
+	body = encoder.EncodeAll(*plain, nil)
+	if cap(*plain) <= mostPooled {
+		buffers.Put(plain)
+	}
+	return body, encodingColumns
 }
 
 // decodeBody returns the map of a body.
