@@ -39,10 +39,10 @@ const (
 
 func (f *hotFlags) register(cmd *cobra.Command) {
 	flags := cmd.Flags()
-	flags.Var(&f.method, "hot-method", "say when a method has used so much CPU time, or such a share lately: a `HEAT`, 10s or 1%/10m")
-	flags.Var(&f.edge, "hot-edge", "the same of each call from one method to another: a `HEAT`")
-	flags.StringArrayVar(&f.paths, "hot-path", nil, "the same of a `PATH` of calls, 'A > B' or 'A > B = 10s'; may be repeated")
-	flags.StringVar(&f.on, "on-hot", hotText, "say it in this `FORM` on standard error: text or json, a line each; into a file: json:FILE")
+	flags.Var(&f.method, "hot-method", "say when a method has used a `HEAT` of CPU time, 10s, or has had such a share lately, 1%/10m")
+	flags.Var(&f.edge, "hot-edge", "say the same of each call of one method by another: a `HEAT`, 10s or 1%/10m")
+	flags.StringArrayVar(&f.paths, "hot-path", nil, "say the same of a `PATH` of calls, 'A > B' or 'A > B = 10s'; may be repeated")
+	flags.StringVar(&f.on, "on-hot", hotText, "say what is hot in this `FORM` on standard error: text or json, a line each; into a file: json:FILE")
 }
 
 // check finds what is wrong before anything is sampled. A file is made, or emptied.

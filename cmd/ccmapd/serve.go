@@ -30,9 +30,9 @@ packaging/ccmapd.toml. Without a file it has the targets alone that
 
 SIGHUP loads the file again: unchanged targets go on undisturbed, and a file with an
 error changes nothing. SIGTERM ends all sessions; with files = true in [store] the next
-daemon goes on with all that was counted. The log, on standard error, says who has attached
-to what, which processes are sampled, and how that ends. docs/daemon.md explains targets,
-states, files and the log.`
+daemon goes on with all that was counted. The log, on standard error, says who has
+attached to what, which processes are sampled, and how that ends. docs/daemon.md explains
+targets, states, files and the log.`
 
 const serveExample = `  ccmapd serve --config /etc/ccmapd/ccmapd.toml
   ccmapd serve --check --config ccmapd.toml      what would be sampled now

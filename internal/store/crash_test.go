@@ -22,6 +22,7 @@ import (
 	"github.com/ccmapd/ccmapd/internal/process"
 	"github.com/ccmapd/ccmapd/internal/store/internal/cutdisk"
 	"github.com/ccmapd/ccmapd/internal/store/internal/disk"
+	"github.com/ccmapd/ccmapd/internal/testrun"
 )
 
 var (
@@ -237,10 +238,11 @@ const childEnv = "CCMAPD_STORE_CHILD"
 
 // TestMain is the process that is killed, if it was told so.
 func TestMain(m *testing.M) {
+	guarded := testrun.Guard(m)
 	if dir := os.Getenv(childEnv); dir != "" {
 		writeUntilKilled(dir)
 	}
-	os.Exit(m.Run())
+	os.Exit(guarded.Run())
 }
 
 // writeUntilKilled prints each source's counts before and after each call.
