@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/ccmapd/ccmapd/ccmap"
 	"github.com/ccmapd/ccmapd/cmd/ccmapd/internal/output"
 	"github.com/ccmapd/ccmapd/cmd/internal/usage"
 	"github.com/ccmapd/ccmapd/internal/figure"
@@ -46,22 +47,30 @@ type shownProfile struct {
 	Quality *storedQuality `json:"quality"`
 }
 
-func showStored(env *environment, f *storeFlags, name string) error {
+// sum returns the stored profiles that a name means, and the sum of them.
+func (f *storeFlags) sum(env *environment, name string) ([]store.Entry, *ccmap.Snapshot, error) {
 	r, err := f.reader()
 	if err != nil {
-		return err
+		return nil, nil, err
 	}
 	entries, err := entriesNamed(r, name)
 	if err != nil {
-		return err
+		return nil, nil, err
 	}
 	m, err := env.within(r).Sum(entries)
 	if err != nil {
-		return explainRead(err)
+		return nil, nil, explainRead(err)
 	}
-	s := m.Snapshot()
+	return entries, m.Snapshot(), nil
+}
+
+func showStored(env *environment, f *storeFlags, name string) error {
+	entries, s, err := f.sum(env, name)
+	if err != nil {
+		return err
+	}
 	if f.asJSON {
-		return terminal.WriteJSON(env.stdout, shownProfile{name, entriesJSON(entries), m.Meta().Unit.String(), s.Len() - 1, qualityJSON(store.QualityOf(s))})
+		return terminal.WriteJSON(env.stdout, shownProfile{name, entriesJSON(entries), s.Meta().Unit.String(), s.Len() - 1, qualityJSON(store.QualityOf(s))})
 	}
 	out := terminal.NewPrinter(env.stdout, env.wide)
 	out.Line("%s: %s; %s", terminal.Printable(name), view.New(name, s).Extent(), figure.Plural(int64(s.Len()-1), "node"))
@@ -116,19 +125,10 @@ func exportStored(env *environment, f *storeFlags, name, path string, to usage.C
 	if err != nil {
 		return err
 	}
-	r, err := f.reader()
+	entries, s, err := f.sum(env, name)
 	if err != nil {
 		return err
 	}
-	entries, err := entriesNamed(r, name)
-	if err != nil {
-		return err
-	}
-	m, err := env.within(r).Sum(entries)
-	if err != nil {
-		return explainRead(err)
-	}
-	s := m.Snapshot()
 	if err := out.Write(s); err != nil {
 		return err
 	}
