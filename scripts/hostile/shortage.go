@@ -25,7 +25,7 @@ const storeSize = 64 << 20
 func (s *stage) mountStore(context.Context) error {
 	err := os.Mkdir(s.store, 0o755)
 	if err == nil {
-		err = unix.Mount("ccmapd", s.store, "tmpfs", 0, fmt.Sprintf("size=%d", storeSize))
+		err = unix.Mount("ccmapd", s.store, "tmpfs", 0, fmt.Sprintf("size=%d,mode=750", storeSize))
 	}
 	if err != nil {
 		return fmt.Errorf("mount a small disk, which needs CAP_SYS_ADMIN: %w", err)
