@@ -1,6 +1,7 @@
 package api
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -85,9 +86,7 @@ func (a *archive) get(c *call, reader *store.Reader, entries []store.Entry) (*cc
 	of := nameOf(entries)
 	one, first := a.find(of)
 	if first {
-		one.snapshot, one.err = a.read(c, one.load, reader, entries)
-		close(one.ready)
-		a.forgetLater(of, one)
+		a.fill(c, of, one, reader, entries)
 	}
 	select {
 	case <-one.ready:
@@ -98,6 +97,14 @@ func (a *archive) get(c *call, reader *store.Reader, entries []store.Entry) (*cc
 		return one.snapshot, one.err
 	}
 	return one.snapshot.WithoutLabels(), nil
+}
+
+// fill reads entries for all that wait for them, even if the client that was first leaves.
+func (a *archive) fill(c *call, of string, one *archived, reader *store.Reader, entries []store.Entry) {
+	one.err = errBroken // for the others that wait, if reading panics
+	defer a.forgetLater(of, one)
+	defer close(one.ready)
+	one.snapshot, one.err = a.read(context.WithoutCancel(c.Context()), c.shares, one.load, reader, entries)
 }
 
 // nameOf names entries: files never change, and what is running has another end each time.
@@ -136,11 +143,11 @@ func (a *archive) forgetLater(of string, one *archived) {
 }
 
 // read reads entries and adds them up, within the account.
-func (a *archive) read(c *call, l *load, reader *store.Reader, entries []store.Entry) (sum *ccmap.Snapshot, err error) {
+func (a *archive) read(ctx context.Context, turns *shares, l *load, reader *store.Reader, entries []store.Entry) (sum *ccmap.Snapshot, err error) {
 	if err := a.account.mayRead(); err != nil {
 		return nil, err
 	}
-	err = c.shares.workInTurn(c.Context(), a.account.spend, func() error {
+	err = turns.workInTurn(ctx, a.account.spend, func() error {
 		m := ccmap.New(ccmap.Options{})
 		for _, e := range entries {
 			if err := a.add(m, l, reader, e); err != nil {
