@@ -68,7 +68,10 @@ func loadOne(of func() (program, error), b *budget, load func(program) (*Table, 
 		}
 		t, failed := load(before)
 		after, err := of()
-		if err != nil || after.same(before) { // or it has ended
+		switch {
+		case err != nil && failed != nil: // what was read of a process as it ended says nothing about its program
+			return nil, err
+		case err != nil || after.same(before):
 			return t, failed
 		}
 		if t != nil {

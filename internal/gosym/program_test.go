@@ -29,7 +29,8 @@ func TestLoadOne(t *testing.T) {
 		"replaced again and again":  {[]string{"a", "b", "b", "c", "c", "d"}, []error{nil, nil, nil}, ErrReplaced},
 		"ended before":              {[]string{"-"}, nil, fs.ErrNotExist},
 		"ended after":               {[]string{"a", "-"}, []error{nil}, nil},
-		"ended after an error":      {[]string{"a", "-"}, []error{failure}, failure},
+		"ended as it was read":      {[]string{"a", "-"}, []error{ErrUnsupported}, fs.ErrNotExist},
+		"an error":                  {[]string{"a", "a"}, []error{failure}, failure},
 		"replaced, and then ended":  {[]string{"a", "b", "-"}, []error{nil}, fs.ErrNotExist},
 		"replaced, and back to one": {[]string{"a", "b", "a", "a"}, []error{nil, nil}, nil},
 	} {

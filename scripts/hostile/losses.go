@@ -231,9 +231,10 @@ type account struct {
 	programs                 int           // that is, if there are several
 }
 
-// grain returns the finest bound: a profile knows of the time until a program's last sample.
+// grain returns the finest bound: a profile knows of the time until a program's last sample, which is an interval ago
+// on average, and by chance three.
 func (a account) grain(interval time.Duration) time.Duration {
-	return max(grain, time.Duration(a.programs)*interval)
+	return max(grain, time.Duration(3*a.programs)*interval)
 }
 
 // share returns a part of the own clock, in percent.
@@ -254,10 +255,10 @@ func (a account) check(r *row, interval time.Duration) {
 	if apart := (a.seen + a.unaccounted - a.clock).Abs(); over(apart, mostApart) {
 		r.late("seen and unaccounted are %v off the clock", apart)
 	}
-	if over(-a.unaccounted, mostTooMuch) {
+	chance := 300 * math.Sqrt(float64(interval)/float64(max(a.own, 1))) // three standard deviations, percent
+	if over(-a.unaccounted, max(mostTooMuch, chance)) {
 		r.late("samples stand for %.1f %% more than the clock", -a.share(a.unaccounted))
 	}
-	chance := 300 * math.Sqrt(float64(interval)/float64(max(a.own, 1))) // three standard deviations, percent
 	if over(a.unaccounted, max(mostSilent, chance)) && !a.warns {
 		r.late("%.1f %% are unaccounted, without a warning", a.share(a.unaccounted))
 	}
