@@ -66,5 +66,5 @@ func (s *slowdown) stop(base time.Duration) bool {
 
 // reason explains a step.
 func (s *slowdown) reason(c Config) string {
-	return "settled to " + percent(s.settled/100) + " ≥ " + plainPercent(c.Settle/100)
+	return settles + percent(s.settled/100) + " ≥ " + plainPercent(c.Settle/100)
 }

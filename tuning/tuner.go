@@ -194,7 +194,7 @@ func (t *Tuner) change(want time.Duration, reason string) (Decision, bool) {
 	t.interval = to
 	t.repetitions.restart()
 	t.budget.restart(from, to)
-	reason += fmt.Sprintf(": interval %v → %v", from, to) + t.limit(want, to)
+	reason += fmt.Sprintf(arrow+"%v → %v", from, to) + t.limit(want, to)
 	return Decision{to, reason}, true
 }
 

@@ -36,6 +36,8 @@ func newAsking(env *environment, q view.Question) *asking {
 	a.printing.register(a.Command, q.Layout)
 	if !q.IsWhole {
 		a.recency.register(a.Command)
+		a.Flags().BoolVar(&a.withStored, withStoredFlag, false, "add what your store has of the same program and build")
+		a.MarkFlagsMutuallyExclusive("recent", withStoredFlag)
 	}
 	if !q.Subject.Compares() {
 		a.methodFlags.register(a.Command)

@@ -77,17 +77,18 @@ func (f *samplingFlags) forURL(cmd *cobra.Command, address string) error {
 			}
 		}
 	}
-	if cmd.Flags().Changed("output") {
+	host := "url"
+	if u, err := url.Parse(address); err == nil {
+		host = strings.Map(inFileName, u.Host)
+	}
+	f.lone.name = host
+	if cmd.Flags().Changed("output") || f.lone.store {
 		if slices.ContainsFunc(f.outputs, func(path string) bool { return strings.Contains(path, output.PIDMark) }) {
 			return usage.Errorf("%s in --output stands for a process id, which a URL has not", output.PIDMark)
 		}
 		return nil
 	}
-	host := "url"
-	if u, err := url.Parse(address); err == nil {
-		host = u.Host
-	}
-	f.outputs = []string{strings.ReplaceAll(output.Default, output.PIDMark, strings.Map(inFileName, host))}
+	f.outputs = []string{strings.ReplaceAll(output.Default, output.PIDMark, host)}
 	return nil
 }
 

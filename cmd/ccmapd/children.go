@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 
+	"github.com/ccmapd/ccmapd/ccmap"
 	"github.com/ccmapd/ccmapd/cmd/ccmapd/internal/family"
 	"github.com/ccmapd/ccmapd/cmd/ccmapd/internal/output"
 	"github.com/ccmapd/ccmapd/cmd/ccmapd/internal/session"
@@ -59,6 +60,9 @@ func (f *samplingFlags) dumpsBeside(env *environment, name string, pid int) []ma
 	var dumps []manager.Dump
 	for _, pattern := range f.outputs {
 		dumps = append(dumps, f.dump(env, output.Beside(pattern, name), pid))
+	}
+	if f.lone.store {
+		dumps = append(dumps, env.newLone(f).output(ccmap.Target{Executable: name}, f.unit()))
 	}
 	return dumps
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -35,9 +36,11 @@ func refusingEngine(name string, err error) engine.Engine {
 type fakeSource struct {
 	sampler.ProcessOptions
 	engine   string // "": fake
+	build    string
 	embedded bool
 	waits    bool
 	probes   int
+	tuned    atomic.Int64
 	targets  int // methods that the calls it catches reach; 0: main.work
 }
 
@@ -82,21 +85,21 @@ func monotonic() int64 {
 	return t.Nano()
 }
 
-func (s *fakeSource) SetInterval(time.Duration) error { return nil }
-func (s *fakeSource) Close() error                    { return nil }
+func (s *fakeSource) SetInterval(d time.Duration) error { s.tuned.Store(int64(d)); return nil }
+func (s *fakeSource) Close() error                      { return nil }
 
 func (s *fakeSource) Stats() sampler.Stats {
 	return sampler.Stats{
 		Counts: sampler.Counts{
 			sampler.Samples: 30, sampler.Caught: uint64(max(s.HitBudget, 0)), sampler.Watchpoints: uint64(s.probes),
 		},
-		Threads: 1, Interval: s.Interval,
+		Threads: 1, Interval: cmp.Or(time.Duration(s.tuned.Load()), s.Interval),
 	}
 }
 
 func (s *fakeSource) Info() sampler.Info {
 	info := sampler.Info{
-		Target: ccmap.Target{PID: s.PID, Executable: "/usr/bin/fake", Runtime: "go1.26.8"},
+		Target: ccmap.Target{PID: s.PID, Executable: "/usr/bin/fake", BuildID: s.build, Runtime: "go1.26.8"},
 		Engine: cmp.Or(s.engine, "fake"), Embedded: s.embedded, Sink: s.Sink,
 	}
 	if !s.embedded {

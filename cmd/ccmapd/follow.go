@@ -28,7 +28,7 @@ func isFollowing(cmd *cobra.Command) bool {
 // followTop shows the hottest methods of a target until it is told to stop.
 func followTop(ctx context.Context, env *environment, a *asking, args []string) error {
 	where := args[0]
-	if len(args) > 1 || a.match != "" || !client.IsRemote(where) {
+	if a.withStored || len(args) > 1 || a.match != "" || !client.IsRemote(where) {
 		return usage.Errorf("--%s wants a target of a daemon alone, for example @web: / filters its methods", followFlag)
 	}
 	ctx, stop := signals.UntilInterrupted(ctx)
@@ -36,7 +36,7 @@ func followTop(ctx context.Context, env *environment, a *asking, args []string) 
 	return explainTerminal(livetop.Run(ctx, livetop.Options{
 		In: env.stdin, Out: env.stdout, Sort: a.Flag("sort").Value.String(), Recent: a.recent,
 		Profile: func(ctx context.Context) (*view.Profile, error) {
-			m, err := (&client.Reader{}).Read(ctx, where, env.memory.bound(a.options()))
+			m, err := (&client.Reader{Event: a.sampleType}).Read(ctx, where, env.memory.bound(a.options()))
 			if err != nil {
 				return nil, explainRead(err)
 			}

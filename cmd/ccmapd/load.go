@@ -98,6 +98,7 @@ func checkStdinOnce(paths []string) error {
 type recency struct {
 	recent     bool
 	sampleType string
+	withStored bool
 	labels     labelFlags
 }
 
@@ -138,7 +139,7 @@ func (f labelFlags) choose(p *view.Profile) (*view.Profile, error) {
 // of recordings.
 func registerSampleType(cmd *cobra.Command, sampleType *string) {
 	cmd.Flags().StringVar(sampleType, "sample-type", "", "read values of this `TYPE` from pprof files, as alloc_space; default: what 'go tool pprof' shows")
-	cmd.Flags().StringVar(sampleType, "event", "", "read this `EVENT` from JFR recordings: cpu (the default), wall, native, alloc, lock or samples")
+	cmd.Flags().StringVar(sampleType, "event", "", "read this `EVENT` of JFR recordings (wall, native, alloc, lock, samples) or stored profiles; default: cpu")
 }
 
 func (r recency) options() export.ReadOptions { return export.ReadOptions{SampleType: r.sampleType} }
@@ -146,6 +147,9 @@ func (r recency) options() export.ReadOptions { return export.ReadOptions{Sample
 // load reads a profile, or its window if that is asked for.
 func (r recency) load(env *environment, path string) (*view.Profile, error) {
 	p, err := loadProfile(env, path, r.options())
+	if err == nil && r.withStored {
+		p, err = env.withStored(p)
+	}
 	if err == nil {
 		p, err = r.labels.choose(p)
 	}

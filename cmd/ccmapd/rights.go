@@ -61,9 +61,9 @@ func sampling(env *environment, _ *cobra.Command, _ []string) error {
 // another thing, which they read.
 func attaching(isOther func(string) bool) rights {
 	return func(env *environment, _ *cobra.Command, args []string) error {
-		kept := forSampling | privilege.Waking
+		kept := forSampling | privilege.Waking | becoming()
 		if isOther != nil && len(args) > 0 && isOther(args[0]) {
-			kept = privilege.Files
+			kept = privilege.Files | becoming()
 		}
 		return errors.Join(env.process.Keep(kept), env.process.NoNewPrivileges())
 	}
@@ -75,6 +75,9 @@ func reading(profiles func(args []string) []string, outputs func(cmd *cobra.Comm
 	return func(env *environment, cmd *cobra.Command, args []string) error {
 		if err := errors.Join(env.process.Keep(privilege.Files), env.process.NoNewPrivileges()); err != nil {
 			return err
+		}
+		if event := cmd.Flag("event"); event != nil {
+			env.reader.Event = event.Value.String()
 		}
 		if isFollowing(cmd) {
 			return nil // it connects once a second

@@ -53,7 +53,7 @@ const rootExample = `  ccmapd demo                                  try it on a 
 // newRoot returns the command tree in an environment. The questions about
 // profiles are commands; each other one has a file of its own.
 func newRoot(env *environment) *cobra.Command {
-	env.reader.Stdin = env.stdin
+	env.reader.Stdin, env.reader.Stored = env.stdin, storedHere{env}
 	env.stdout, env.stderr = terminal.Guarded(env.stdout), terminal.Guarded(env.stderr)
 	rightsOf := make(map[*cobra.Command]rights)
 	root := &cobra.Command{

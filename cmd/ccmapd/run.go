@@ -97,7 +97,7 @@ func runProgram(cmd *cobra.Command, env *environment, f *runFlags, args []string
 	if err != nil {
 		return startError(err)
 	}
-	if err := env.process.Keep(forSampling | privilege.Signals); err != nil {
+	if err := env.process.Keep(forSampling | privilege.Signals | becoming()); err != nil {
 		return exitError{exitRunFailed, errors.Join(err, p.Kill())}
 	}
 	opening, opened := forward.Interrupted(cmd.Context())

@@ -21,7 +21,7 @@ import (
 // runModule runs a WebAssembly module in this process, samples it, and returns its
 // exit code as an error, as runProgram does.
 func runModule(cmd *cobra.Command, env *environment, f *runFlags, path string) error {
-	if err := errors.Join(env.process.Keep(privilege.Files), env.process.NoNewPrivileges()); err != nil {
+	if err := errors.Join(env.process.Keep(privilege.Files|becoming()), env.process.NoNewPrivileges()); err != nil {
 		return exitError{exitRunFailed, err}
 	}
 	m, err := wasi.Read(path)

@@ -42,6 +42,7 @@ type samplingFlags struct {
 	units      []ccmap.Unit // of event.From
 	values     valueFlags
 	hot        hotFlags
+	lone       loneFlags
 	quiet      bool
 	json       bool
 	verbose    bool
@@ -49,6 +50,7 @@ type samplingFlags struct {
 	children      bool
 	labels        bool
 	overheadGiven bool
+	intervalGiven bool
 }
 
 // newSamplingFlags returns the defaults.
@@ -100,11 +102,12 @@ func (f *samplingFlags) register(cmd *cobra.Command) {
 	f.event.Register(cmd, "event", "`EVENT` to sample: cpu, or of a JVM alloc (bytes) or lock (time until it is there)")
 	f.values.register(cmd)
 	f.hot.register(cmd)
+	f.lone.register(cmd)
 	flags.BoolVarP(&f.quiet, "quiet", "q", false, "print errors only")
 	flags.BoolVar(&f.json, "json", false, "print the report as JSON")
 	flags.BoolVarP(&f.verbose, "verbose", "v", false, "log changes of the interval and more, not only warnings, to standard error, and report what the machine pays")
 	cmd.PreRunE = func(cmd *cobra.Command, _ []string) error {
-		f.overheadGiven = cmd.Flags().Changed("max-overhead")
+		f.overheadGiven, f.intervalGiven = cmd.Flags().Changed("max-overhead"), cmd.Flags().Changed("interval")
 		if err := f.check(); err != nil {
 			return err
 		}
@@ -185,7 +188,10 @@ func (f *samplingFlags) check() error {
 	if err := f.values.check(); err != nil {
 		return err
 	}
-	if len(f.outputs) == 0 {
+	if err := f.lone.check(); err != nil {
+		return err
+	}
+	if len(f.outputs) == 0 && !f.lone.store {
 		f.outputs = []string{output.Default}
 	}
 	if f.to.Value != "" && !slices.ContainsFunc(f.outputs, output.IsNameless) {
@@ -229,7 +235,7 @@ func (f *samplingFlags) apart(env *environment) (*environment, error) {
 
 // config returns the configuration of the session that the flags ask for.
 func (f *samplingFlags) config(env *environment) session.Config {
-	return session.Config{
+	c := session.Config{
 		Unit:      f.unit(),
 		Interval:  f.interval,
 		Duration:  f.duration,
@@ -249,6 +255,10 @@ func (f *samplingFlags) config(env *environment) session.Config {
 		Verbose:   f.verbose,
 		JSON:      f.json,
 	}
+	if f.lone.registered {
+		f.connect(env, &c)
+	}
+	return c
 }
 
 // tuning returns the configuration of the tuner that the flags mean.

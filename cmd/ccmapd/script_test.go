@@ -26,6 +26,7 @@ func TestMain(m *testing.M) {
 		lessName: mainWithLess,
 
 		servesName: mainServes,
+		loneName:   mainWith(loneEngine()),
 	})
 }
 

@@ -22,16 +22,17 @@ import (
 	"github.com/ccmapd/ccmapd/internal/terminal"
 )
 
-const storeLong = `Store is for the profiles that a daemon has filed: periods of hours and days, the best
-profile of each build, and the log of the running period. All but 'compact' may be used
-while a daemon writes to the store.
+const storeLong = `Store is for the profiles that a daemon, 'attach --store' and 'run --store' have filed:
+periods of hours and days, runs, the best profile of each build, and the log of the
+running period. All but 'compact' may be used while a daemon writes to the store.
 
   KIND:NAME        best:web, recent:web, period:web or build:web, of the latest build
   KIND:NAME@BUILD  of the build whose id begins like this
   KIND:NAME@TIME   of a day, an hour, a moment, today, yesterday, this-week, last-week
   targets/…        a file, as 'store list -v' names it
 
-The store is at --dir: for root /var/lib/ccmapd, else $XDG_STATE_HOME/ccmapd.
+All commands that read profiles take these names. The store is at --dir, or else at
+$CCMAPD_STORE, for root in /var/lib/ccmapd, for others in $XDG_STATE_HOME/ccmapd.
 docs/store.md explains best and recent, and what is in the directory.`
 
 const storeExample = `  ccmapd store list                          what there is
@@ -42,8 +43,14 @@ const storeExample = `  ccmapd store list                          what there is
 // systemStore is the store of the daemon of a machine.
 const systemStore = "/var/lib/ccmapd"
 
+// storeVariable names a store in the place of the default one.
+const storeVariable = "CCMAPD_STORE"
+
 // defaultStore returns the directory of the store of this user.
 func defaultStore(euid int, getenv func(string) string) string {
+	if dir := getenv(storeVariable); filepath.IsAbs(dir) {
+		return dir
+	}
 	if euid == 0 {
 		return systemStore
 	}
@@ -75,9 +82,9 @@ func newStoreCmds(env *environment) []subcommand {
 			return cmd.Help()
 		},
 	}
-	cmd.PersistentFlags().StringVar(&f.dir, "dir", "", "the store in `DIR`; default: for root "+systemStore+",\nelse $XDG_STATE_HOME/ccmapd")
+	cmd.PersistentFlags().StringVar(&f.dir, "dir", "", "the store in `DIR`; default: $"+storeVariable+", for root "+systemStore+",\nelse $XDG_STATE_HOME/ccmapd")
 	below := []subcommand{
-		newStoreListCmd(env, &f), newStoreShowCmd(env, &f), newStoreExportCmd(env, &f),
+		newStoreListCmd(env, &f), newStoreShowCmd(env, &f), newStoreExportCmd(env, &f), newStoreAddCmd(env, &f),
 		newStoreDeleteCmd(env, &f), newStoreCheckCmd(env, &f), newStoreCompactCmd(env, &f),
 	}
 	for _, sub := range below {
@@ -104,7 +111,7 @@ func (f *storeFlags) reader() (*store.Reader, error) {
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil, &advice.Error{Code: advice.CodeNoTarget, Err: fmt.Errorf("there is no store in %s", f.path()),
-			Hint: "Name its directory with --dir: it is dir of [store] in the daemon's configuration."}
+			Hint: "Name its directory with --dir: it is dir of [store] in the daemon's configuration. 'run --store' makes one."}
 	case errors.Is(err, fs.ErrPermission):
 		return nil, &advice.Error{Code: advice.CodeNotPermitted, Err: err, Hint: "Run as the user of the daemon, or as root."}
 	}
@@ -173,15 +180,18 @@ type storeList struct {
 
 // storedEntry is a stored profile in JSON.
 type storedEntry struct {
-	Kind    string         `json:"kind"`
-	Target  string         `json:"target"`
-	Event   string         `json:"event"`
-	Build   string         `json:"build"`
-	From    time.Time      `json:"from"`
-	To      time.Time      `json:"to"`
-	File    string         `json:"file,omitempty"`
-	Bytes   int64          `json:"bytes"`
-	Best    bool           `json:"best"`
+	Kind   string    `json:"kind"`
+	Target string    `json:"target"`
+	Event  string    `json:"event"`
+	Build  string    `json:"build"`
+	From   time.Time `json:"from"`
+	To     time.Time `json:"to"`
+	File   string    `json:"file,omitempty"`
+	Bytes  int64     `json:"bytes"`
+	Best   bool      `json:"best"`
+
+	Interval time.Duration `json:"settled_interval_ns,omitempty"` // where the tuner had settled
+
 	UID     *int           `json:"uid,omitempty"`
 	GID     *int           `json:"gid,omitempty"`
 	Quality *storedQuality `json:"quality,omitempty"`
@@ -214,7 +224,7 @@ func entriesJSON(entries []store.Entry) []storedEntry {
 	for i, e := range entries {
 		all[i] = storedEntry{
 			Kind: kindOf(e), Target: e.Target, Event: e.Event, Build: e.Build, From: e.From, To: e.To,
-			File: e.Name, Bytes: e.Size, Best: e.Best,
+			File: e.Name, Bytes: e.Size, Best: e.Best, Interval: e.Interval,
 		}
 		if e.Owner.Traceable {
 			all[i].UID, all[i].GID = &e.Owner.UID, &e.Owner.GID

@@ -1,7 +1,12 @@
 package main
 
 import (
+	"bytes"
+	"errors"
 	"fmt"
+	"io"
+	"io/fs"
+	"os"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -9,6 +14,8 @@ import (
 	"github.com/ccmapd/ccmapd/ccmap"
 	"github.com/ccmapd/ccmapd/cmd/ccmapd/internal/output"
 	"github.com/ccmapd/ccmapd/cmd/internal/usage"
+	"github.com/ccmapd/ccmapd/export"
+	"github.com/ccmapd/ccmapd/internal/advice"
 	"github.com/ccmapd/ccmapd/internal/figure"
 	"github.com/ccmapd/ccmapd/internal/store"
 	"github.com/ccmapd/ccmapd/internal/terminal"
@@ -64,6 +71,46 @@ func (f *storeFlags) sum(env *environment, name string) ([]store.Entry, *ccmap.S
 	return entries, m.Snapshot(), nil
 }
 
+// storedHere are the profiles of this user's store, for commands that read profiles.
+type storedHere struct{ env *environment }
+
+// IsName reports whether an argument names a stored profile.
+func (storedHere) IsName(where string) bool { return store.IsReference(where) }
+
+// Open opens the sum of all that a name means.
+func (s storedHere) Open(name, event string) (io.ReadCloser, error) {
+	to, err := store.ParseReference(name)
+	if err != nil {
+		return nil, err
+	}
+	to.Event = event
+	dir := defaultStore(os.Geteuid(), os.Getenv)
+	r, err := store.NewReader(dir)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, &advice.Error{Code: advice.CodeNoTarget, Err: fmt.Errorf("%s: there is no store in %s", name, dir),
+			Hint: fmt.Sprintf("'run --store' makes one, and $%s names another. A file of that name is ./%s.", storeVariable, name)}
+	case err != nil:
+		return nil, explainRead(err)
+	}
+	entries, err := r.Resolve(to, store.Filter{}, time.Now())
+	if err != nil {
+		return nil, err
+	}
+	if len(entries) == 1 {
+		return r.Open(entries[0])
+	}
+	m, err := s.env.within(r).Sum(entries)
+	if err != nil {
+		return nil, explainRead(err)
+	}
+	var b bytes.Buffer
+	if err := export.Write(&b, export.JSON, m.Snapshot()); err != nil {
+		return nil, err
+	}
+	return io.NopCloser(&b), nil
+}
+
 func showStored(env *environment, f *storeFlags, name string) error {
 	entries, s, err := f.sum(env, name)
 	if err != nil {
@@ -102,10 +149,14 @@ func printQuality(out *terminal.Printer, q store.Quality) {
 }
 
 const storeExportLong = `Export writes a stored profile to a file, in the format of its name, for all commands
-and other tools. Several periods add up.`
+and other tools. Several periods add up.
+
+--points writes profile points alone, method by method: those of the profile, or of the
+recent one where that knows as much. Methods with other code by then are left out.`
 
 func newStoreExportCmd(env *environment, f *storeFlags) subcommand {
 	var to usage.Choice
+	var points bool
 	cmd := &cobra.Command{
 		Use:     "export KIND:NAME[@AT] OUT",
 		Short:   "Write a stored profile to a file",
@@ -113,10 +164,14 @@ func newStoreExportCmd(env *environment, f *storeFlags) subcommand {
 		Example: "  ccmapd store export best:web best.pb.gz\n  ccmapd store export build:web@1f0c - --to folded",
 		Args:    argCount(2, 2, "a stored profile and an output"),
 		RunE: func(_ *cobra.Command, args []string) error {
+			if points {
+				return exportPoints(env, f, args[0], args[1], to)
+			}
 			return exportStored(env, f, args[0], args[1], to)
 		},
 	}
 	registerTo(cmd, &to)
+	cmd.Flags().BoolVar(&points, "points", false, "write the points of each method, of the profile or of the recent one")
 	return subcommand{cmd, reading(noProfiles, converted)}
 }
 
@@ -137,6 +192,34 @@ func exportStored(env *environment, f *storeFlags, name, path string, to usage.C
 		return err
 	}
 	return reportLost(env.stderr, out, s)
+}
+
+// exportPoints writes the points of a stored profile and of the recent one of its build, chosen method by method.
+func exportPoints(env *environment, f *storeFlags, name, path string, to usage.Choice) error {
+	ref, err := store.ParseReference(name)
+	if err != nil {
+		return err
+	}
+	out, err := output.New(path, formatNamed(to), terminal.Unguarded(env.stdout))
+	if err != nil {
+		return err
+	}
+	entries, best, err := f.sum(env, name)
+	if err != nil {
+		return err
+	}
+	recent := store.Reference{Kind: "recent", Name: ref.Name, At: store.BuildName(entries[0].Build)}
+	_, now, err := f.sum(env, recent.String())
+	if err != nil {
+		return err
+	}
+	c := store.ChoosePoints(best, now)
+	if err := out.Write(c.Map.Snapshot()); err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(env.stderr, "%s: points of %s: of %d as in %s, of %d as in %s; %d left out with other code\n", terminal.Printable(out.Path),
+		figure.Plural(int64(c.Best+c.Recent), "method"), c.Best, terminal.Printable(name), c.Recent, recent, c.Stale)
+	return err
 }
 
 const storeCheckLong = `Check reads all files of the store and its log, and counts what is damaged. It changes

@@ -31,19 +31,32 @@ const (
 
 var errNoRef = &view.Error{Code: view.CodeNoTarget, Err: errors.New("there is no such profile"), Hint: "'ccmapd targets' lists the targets and their processes: @NAME or @NAME:PID, in the API live:NAME or live:NAME:PID."}
 
-// snapshot returns the profile of a reference, if the peer may see it.
-func (c *call) snapshot(ref string) (*ccmap.Snapshot, error) {
+// snapshot returns the profile of a reference and an event, "" for any of what is live, if the peer may see it.
+func (c *call) snapshot(ref, event string) (s *ccmap.Snapshot, err error) {
 	kind, rest, _ := strings.Cut(ref, ":")
-	switch kind {
-	case liveKind:
-		return c.live(rest)
-	case uploadKind:
-		return c.uploads.get(rest, c.peer)
+	switch {
+	case kind == liveKind:
+		s, err = c.live(rest)
+	case kind == uploadKind:
+		s, err = c.uploads.get(rest, c.peer)
+	case store.IsReference(ref):
+		return c.stored(ref, event)
+	default:
+		return nil, errNoRef
 	}
-	if slices.Contains(store.Kinds(), kind) {
-		return c.stored(ref)
+	if err == nil && event != "" {
+		err = isOf(event, ref, s)
 	}
-	return nil, errNoRef
+	return s, err
+}
+
+// isOf returns an error if a profile is not of an event.
+func isOf(event, ref string, s *ccmap.Snapshot) error {
+	if is := store.Event(s.Meta().Unit); is != event {
+		return &view.Error{Code: view.CodeNoTarget, Err: fmt.Errorf("%s has no profile of event %s, but of %s", ref, event, is),
+			Candidates: []string{is}, Hint: "Stored profiles may have it: best:NAME, recent:NAME, period:NAME or build:NAME."}
+	}
+	return nil
 }
 
 // live returns the profile of NAME or NAME:PID.
@@ -306,6 +319,7 @@ var (
 func (c *call) pprof(ref string, p *params) error {
 	seconds := p.number("seconds", 0)
 	p.text("timeout", "") // pprof's own
+	event := p.text("event", "")
 	if err := p.check(); err != nil {
 		return err
 	}
@@ -314,7 +328,7 @@ func (c *call) pprof(ref string, p *params) error {
 		return err
 	}
 	defer leave()
-	before, err := c.snapshot(ref)
+	before, err := c.snapshot(ref, event)
 	if err != nil {
 		return err
 	}
@@ -323,7 +337,7 @@ func (c *call) pprof(ref string, p *params) error {
 		if err := c.wait(time.Duration(seconds) * time.Second); err != nil {
 			return err
 		}
-		if after, err = c.snapshot(ref); err != nil {
+		if after, err = c.snapshot(ref, event); err != nil {
 			return err
 		}
 		of[1] = after

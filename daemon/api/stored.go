@@ -26,8 +26,9 @@ func (p peer) mayRead(o process.Owner) bool {
 	return p.master || o.Traceable && (p.reads || p.access(o) > process.NoAccess)
 }
 
-// stored returns the profile of a reference to stored ones, if the peer may see it: the sum of all that it means.
-func (c *call) stored(ref string) (*ccmap.Snapshot, error) {
+// stored returns the profile of a reference to stored ones, if the peer may see it: the sum of all that it means, of
+// an event; "": cpu.
+func (c *call) stored(ref, event string) (*ccmap.Snapshot, error) {
 	if c.options.Daemon == nil {
 		return nil, errNoRef
 	}
@@ -39,8 +40,9 @@ func (c *call) stored(ref string) (*ccmap.Snapshot, error) {
 	if err != nil {
 		return nil, err
 	}
+	to.Event = event
 	if to.Kind == recentKind && to.At == "" { // the run of now, if there is one
-		if s, err := c.live(to.Name); err == nil {
+		if s, err := c.live(to.Name); err == nil && (event == "" || isOf(event, ref, s) == nil) {
 			return s, nil
 		}
 	}

@@ -97,6 +97,42 @@ func TestRecentIsLive(t *testing.T) {
 	}
 }
 
+// TestEventsOfStored: a request chooses an event of stored profiles, and gets no live profile of another one.
+func TestEventsOfStored(t *testing.T) {
+	t.Parallel()
+	f := newFake()
+	s, err := store.Open(store.Options{Dir: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	m := ccmap.New(ccmap.Options{})
+	if err := m.SetUnit(ccmap.NewUnit("alloc", "bytes")); err != nil {
+		t.Fatal(err)
+	}
+	m.Add(m.Child(0, ccmap.NoOffset, m.Names().Intern(ccmap.Method{Name: "main.main"})), ccmap.Counters{Samples: 3, Time: 4096})
+	at := time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC)
+	if _, err := s.File(store.Key{Target: "web", Build: "b1", Unit: m.Meta().Unit}, at, at.Add(time.Hour), m.Snapshot()); err != nil {
+		t.Fatal(err)
+	}
+	f.stored = s.Reader()
+	server := newServer(t, f, Options{})
+	for path, want := range map[string]int{
+		"/v1/p/best:web/map?event=alloc": http.StatusOK, "/v1/p/recent:web/top?event=alloc": http.StatusOK,
+		"/v1/p/period:web/profile.pb.gz?event=alloc": http.StatusOK,
+		"/v1/p/best:web/map":                         http.StatusNotFound, "/v1/p/best:web/map?event=wait": http.StatusNotFound,
+		"/v1/p/live:web/map?event=cpu": http.StatusOK, "/v1/p/live:web/top?event=alloc": http.StatusNotFound,
+		"/v1/diff?a=best:web&b=recent:web&event=alloc": http.StatusOK, "/v1/diff?a=best:web&b=live:web&event=alloc": http.StatusNotFound,
+	} {
+		if w := get(server, master, path); w.Code != want {
+			t.Errorf("%s: %d %s", path, w.Code, w.Body)
+		}
+	}
+	if w := get(server, master, "/v1/p/recent:web/map?event=alloc"); mapIn(t, w).Total().Time != 4096 {
+		t.Error("the recent profile of an event is another one")
+	}
+}
+
 // mapIn reads the profile of an answer.
 func mapIn(t *testing.T, w *httptest.ResponseRecorder) *ccmap.Snapshot {
 	t.Helper()

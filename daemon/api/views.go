@@ -44,7 +44,7 @@ func (c *call) viewOf(ref, name string) error {
 		return &view.Error{Code: view.CodeNoTarget, Err: fmt.Errorf("there is no view %q", name),
 			Hint: "There are map, profile.pb.gz, " + strings.Join(viewNames(), ", ") + "."}
 	}
-	s, err := c.snapshot(ref)
+	s, err := c.snapshot(ref, q.text("event", ""))
 	if err != nil {
 		return err
 	}
@@ -114,11 +114,12 @@ func writeJSON(v any, ref string) (answer, error) {
 
 // compared returns the two profiles of a comparison.
 func (c *call) compared(q *params) (refs [2]string, of [2]*ccmap.Snapshot, err error) {
+	event := q.text("event", "")
 	for i, name := range []string{"a", "b"} {
 		if refs[i] = q.text(name, ""); refs[i] == "" {
 			return refs, of, usageError("a comparison wants two profiles: a=REF and b=REF")
 		}
-		if of[i], err = c.snapshot(refs[i]); err != nil {
+		if of[i], err = c.snapshot(refs[i], event); err != nil {
 			return refs, of, err
 		}
 	}

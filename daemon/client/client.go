@@ -2,7 +2,8 @@
 // targets.
 //
 //	FILE                         a file; "-" is standard input
-//	@REF                         a profile of the daemon on this machine: @web, @web:4242
+//	KIND:NAME                    a profile that is stored here, if the reader knows a store: best:web
+//	@REF                         a profile of the daemon on this machine: @web, @web:4242, @best:web
 //	unix:/run/ccmapd.sock#REF    of the daemon that listens there
 //	https://host/v1/p/REF/map    of a daemon elsewhere
 //	http://host/any/profile      any other URL is fetched as a file
@@ -31,8 +32,16 @@ import (
 type Reader struct {
 	Stdin   io.Reader // standard input; nil: os.Stdin
 	Sockets []string  // to try for @REF, in order; nil: those of [Sockets]
+	Event   string    // of stored profiles; "": cpu
+	Stored  Stored    // profiles that are stored here; nil: none
 
 	fetched map[string][]byte // by name
+}
+
+// Stored opens stored profiles by names as best:web, of an event, "" for CPU time.
+type Stored interface {
+	IsName(where string) bool
+	Open(name, event string) (io.ReadCloser, error)
 }
 
 // Read reads a profile with the zero [Reader].
@@ -85,6 +94,8 @@ func (r *Reader) Open(ctx context.Context, where string, limit int64) (io.ReadCl
 		return io.NopCloser(r.Stdin), nil
 	case where == Stdin:
 		return io.NopCloser(os.Stdin), nil
+	case r.Stored != nil && r.Stored.IsName(where):
+		return r.Stored.Open(where, r.Event)
 	case !IsRemote(where):
 		return os.Open(where)
 	}

@@ -37,6 +37,9 @@ func (r *Reader) get(ctx context.Context, where string, limit int64) ([]byte, er
 	if err != nil {
 		return nil, err
 	}
+	if r.Event != "" && from.sockets != nil { // a daemon's
+		from.url.RawQuery = url.Values{"event": {r.Event}}.Encode()
+	}
 	response, err := do(ctx, from, http.MethodGet, nil)
 	if err != nil {
 		return nil, err

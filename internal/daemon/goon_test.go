@@ -12,6 +12,7 @@ import (
 	"github.com/ccmapd/ccmapd/internal/daemon/config"
 	"github.com/ccmapd/ccmapd/internal/process"
 	"github.com/ccmapd/ccmapd/internal/store"
+	"github.com/ccmapd/ccmapd/sampler"
 )
 
 // TestGoesOn: a daemon goes on where one was that has been killed: it answers before any process is sampled, with all
@@ -122,6 +123,49 @@ func TestBeginsAtTheIntervalOfBefore(t *testing.T) {
 	}{{tuned, 40 * time.Millisecond}, {fixed, 10 * time.Millisecond}, {bounded, 10 * time.Millisecond}} {
 		if got := s.settled(c.is).Interval; got != c.want {
 			t.Errorf("%+v begins at %v, want %v", c.is, got, c.want)
+		}
+	}
+}
+
+// TestBeginsAtTheIntervalOfTheStore: a map that begins anew takes the interval from the files of its build and owner,
+// and of no other.
+func TestBeginsAtTheIntervalOfTheStore(t *testing.T) {
+	t.Parallel()
+	kept, err := store.Open(store.Options{Dir: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer kept.Close()
+	m := ccmap.New(ccmap.Options{})
+	m.Add(m.Child(0, ccmap.NoOffset, m.Names().Intern(ccmap.Method{Name: "main.main"})), ccmap.Counters{Samples: 1, Time: 1})
+	m.Meta().Interval = []ccmap.IntervalChange{{Interval: 10 * time.Millisecond}, {At: time.Minute, Interval: 4 * time.Millisecond, Reason: "repetitions: interval 10ms → 4ms"}}
+	owner := process.Owner{UID: 1000, GID: 1000, Traceable: true}
+	at := time.Date(2026, 11, 20, 10, 0, 0, 0, time.UTC)
+	if _, err := kept.File(store.Key{Target: "web", Build: "b", Owner: owner}, at, at.Add(time.Hour), m.Snapshot()); err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		archive *store.Reader
+		owner   process.Owner
+		build   string
+		goesOn  bool
+		want    time.Duration
+	}{
+		"its own":           {kept.Reader(), owner, "b", false, 4 * time.Millisecond},
+		"another build":     {kept.Reader(), owner, "c", false, 0},
+		"unknown build":     {kept.Reader(), owner, "", false, 0},
+		"another owner":     {kept.Reader(), process.Owner{UID: 1001, GID: 1001, Traceable: true}, "b", false, 0},
+		"no store":          {nil, owner, "b", false, 0},
+		"the map has begun": {kept.Reader(), owner, "b", true, 0},
+	} {
+		f := &follower{means: &means{archive: c.archive}, aim: aim{config.Target{Name: "web"}}, owner: c.owner}
+		into := &slot{m: ccmap.New(ccmap.Options{})}
+		if c.goesOn {
+			into.m.Meta().Interval = m.Meta().Interval
+		}
+		info := sampler.Info{Target: ccmap.Target{BuildID: c.build}, Unit: ccmap.CPUTime}
+		if got := f.settledBefore(t.Context(), into, info); got != c.want {
+			t.Errorf("%s: %v, want %v", name, got, c.want)
 		}
 	}
 }

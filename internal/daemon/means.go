@@ -7,6 +7,7 @@ import (
 
 	"github.com/ccmapd/ccmapd/internal/audit"
 	"github.com/ccmapd/ccmapd/internal/daemon/config"
+	"github.com/ccmapd/ccmapd/internal/store"
 	"github.com/ccmapd/ccmapd/internal/supervise"
 	"github.com/ccmapd/ccmapd/sampler/engine"
 )
@@ -30,7 +31,8 @@ type means struct {
 	// hasMemory reports whether there is memory for the symbols of another program of the whole host.
 	hasMemory  func() bool
 	controller *controller
-	users      bool // may see the samples of their own processes: listen.open, as it was at the start
+	archive    *store.Reader // of what is stored; nil: nothing is
+	users      bool          // may see the samples of their own processes: listen.open, as it was at the start
 }
 
 // note logs that a session begins or ends. The name of the program is foreign.

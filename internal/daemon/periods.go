@@ -41,13 +41,12 @@ type keeper interface {
 // methods.
 type periods struct {
 	*means
-	ctx     context.Context
-	keeper  keeper        // nil: nothing is kept. It never changes once Run has begun
-	archive *store.Reader // of the keeper
-	round   chan struct{} // of the log: holds a token while there is one
-	next    time.Time     // round: the goroutine of Run
-	failed  atomic.Uint64 // rounds
-	acked   atomic.Int64  // when the last round was acknowledged, Unix ns
+	ctx    context.Context
+	keeper keeper        // nil: nothing is kept. It never changes once Run has begun
+	round  chan struct{} // of the log: holds a token while there is one
+	next   time.Time     // round: the goroutine of Run
+	failed atomic.Uint64 // rounds
+	acked  atomic.Int64  // when the last round was acknowledged, Unix ns
 }
 
 // nextRotation returns the end of the period that has now in it, by the wall clock.

@@ -14,6 +14,7 @@ import (
 	"github.com/ccmapd/ccmapd/internal/figure"
 	"github.com/ccmapd/ccmapd/internal/process"
 	"github.com/ccmapd/ccmapd/internal/recording"
+	"github.com/ccmapd/ccmapd/internal/store"
 	"github.com/ccmapd/ccmapd/internal/supervise"
 	"github.com/ccmapd/ccmapd/manager"
 	"github.com/ccmapd/ccmapd/sampler"
@@ -129,6 +130,7 @@ func (f *follower) open(ctx context.Context, file process.FileID, build string) 
 			Budgets: manager.BudgetNames{Target: "max_overhead", Host: "budget.max_host_overhead", Own: "budget.cpu"},
 		},
 		Tuning: func() tuning.Config { return tunerOf(settings) },
+		Begin:  func(i sampler.Info) time.Duration { return f.settledBefore(ctx, into, i) },
 		Opened: func(engine.Choice, *manager.Config) { s.continueMap() },
 	}
 	var err error
@@ -160,6 +162,23 @@ func (s *slot) settled(o config.Settings) config.Settings {
 		o.Interval = last
 	}
 	return o
+}
+
+// pastWait is how long the disk has to say what is stored of a build: sampling goes without.
+const pastWait = time.Second
+
+// settledBefore returns the interval at which the last process of a build had settled, as stored profiles have it, for
+// a map that begins; 0: it is not known.
+func (f *follower) settledBefore(ctx context.Context, into *slot, i sampler.Info) time.Duration {
+	if f.archive == nil || len(into.m.Meta().Interval) > 0 {
+		return 0
+	}
+	k := store.Key{Target: f.Name, Build: i.Target.BuildID, Unit: i.Unit, Owner: f.ownerNow()}
+	found := make(chan store.Past, 1)
+	if !within(ctx, pastWait, func() { found <- f.archive.Past(k) }) {
+		return 0
+	}
+	return (<-found).Interval
 }
 
 // longestTuned is the longest interval that is begun with where the settings have no bound: the tuner's own.

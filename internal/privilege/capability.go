@@ -32,6 +32,8 @@ const (
 	// Waking is sending SIGQUIT to a JVM of another user, which then takes commands. Its
 	// capability is in effect in sections of [RaiseToWake] alone.
 	Waking
+	// Becoming is starting a program as the user who has called sudo.
+	Becoming
 )
 
 // capability is a capability that ccmapd uses, and its use.
@@ -54,6 +56,8 @@ var capabilities = []capability{
 	{unix.CAP_CHOWN, "cap_chown", Files, nil},                       // a replaced profile keeps its owner
 	{unix.CAP_FOWNER, "cap_fowner", Files, nil},                     // and its mode; replacing in sticky directories
 	{unix.CAP_FSETID, "cap_fsetid", Files, nil},                     // and its set-group-ID bit
+	{unix.CAP_SETUID, "cap_setuid", Becoming, nil},                  // a program as the user who has called sudo
+	{unix.CAP_SETGID, "cap_setgid", Becoming, nil},                  // and that user's groups
 	{unix.CAP_KILL, "cap_kill", Signals | Waking, nil},              // passing signals on to the program that run has started; waking a JVM
 }
 

@@ -4,9 +4,11 @@
 package recording
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"strings"
+	"time"
 
 	"github.com/ccmapd/ccmapd/ccmap"
 	"github.com/ccmapd/ccmapd/manager"
@@ -31,6 +33,10 @@ type Options struct {
 	// the most that sampling may cost. Nil: the interval stays.
 	Tuning func() tuning.Config
 
+	// Begin returns the interval at which the last session of the same program had settled, when the source is open;
+	// 0: that is not known. The tuner begins there, within its bounds. Nil: the interval begins as it is.
+	Begin func(sampler.Info) time.Duration
+
 	// Opened is called when the source is open and described in the map, before the manager takes the map: it may
 	// complete the manager's configuration, and the map's metadata. Nil: nothing is.
 	Opened func(engine.Choice, *manager.Config)
@@ -44,6 +50,8 @@ type Opener func(sampler.Sink) (engine.Choice, error)
 type Recording struct {
 	engine.Choice
 	Manager *manager.Manager
+	Resumed time.Duration // interval that Begin gave; 0: none
+	meta    *ccmap.Meta   // of the map
 }
 
 // Open opens a source and everything that its samples need on their way. Run must follow, or Discard.
@@ -58,8 +66,8 @@ func Open(o Options, open Opener) (*Recording, error) {
 	if o.Opened != nil {
 		o.Opened(choice, &c)
 	}
-	r := &Recording{Choice: choice}
-	if err := r.manage(c, o.Tuning); err != nil {
+	r := &Recording{Choice: choice, meta: o.Map.Meta()}
+	if err := r.manage(c, o); err != nil {
 		return nil, errors.Join(err, choice.Source.Close())
 	}
 	return r, nil
@@ -67,12 +75,15 @@ func Open(o Options, open Opener) (*Recording, error) {
 
 // manage makes the manager, with its tuner. Samples that are not of CPU time have no interval to tune, and a program
 // that profiles itself decides on its own.
-func (r *Recording) manage(c manager.Config, tune func() tuning.Config) (err error) {
+func (r *Recording) manage(c manager.Config, o Options) (err error) {
 	info := r.Info()
-	if _, tunable := c.Source.(sampler.Tunable); tunable && tune != nil && info.Unit == ccmap.CPUTime {
-		tuned := tune()
+	if source, tunable := c.Source.(sampler.Tunable); tunable && o.Tuning != nil && info.Unit == ccmap.CPUTime {
+		tuned := o.Tuning()
 		if info.Embedded {
 			tuned.SampleCost = manager.EmbeddedSampleCost
+		}
+		if o.Begin != nil && !tuned.Off {
+			r.begin(source, &tuned, o.Begin(info))
 		}
 		if c.Tuner, err = tuning.New(tuned); err != nil {
 			return err
@@ -80,6 +91,21 @@ func (r *Recording) manage(c manager.Config, tune func() tuning.Config) (err err
 	}
 	r.Manager, err = manager.New(c)
 	return err
+}
+
+// The bounds of the tuner where a configuration has none. An interval that was stored is another's word.
+const shortest, longest = 100 * time.Microsecond, 100 * time.Millisecond
+
+// begin has the source and the tuner begin at an interval, unless the map goes on with one of its own. A source that
+// cannot change its interval keeps it.
+func (r *Recording) begin(source sampler.Tunable, c *tuning.Config, at time.Duration) {
+	if at <= 0 || len(r.meta.Interval) > 0 {
+		return
+	}
+	at = min(max(at, cmp.Or(c.Min, shortest)), cmp.Or(c.Max, longest))
+	if at != c.Initial && source.SetInterval(at) == nil {
+		c.Initial, r.Resumed = at, at
+	}
 }
 
 // mostWarnings bounds the comments of a map that goes on from process to process.
@@ -111,7 +137,12 @@ func describe(meta *ccmap.Meta, choice engine.Choice) {
 func (r *Recording) Info() sampler.Info { return r.Source.Info() }
 
 // Run samples until the process has ended or ctx is done.
-func (r *Recording) Run(ctx context.Context) (manager.Report, error) { return r.Manager.Run(ctx) }
+func (r *Recording) Run(ctx context.Context) (manager.Report, error) {
+	if r.Resumed != 0 { // the reason of the first interval
+		r.meta.Interval = []ccmap.IntervalChange{{Interval: r.Source.Stats().Interval, Reason: tuning.Resumed}}
+	}
+	return r.Manager.Run(ctx)
+}
 
 // Discard closes a recording that was not run.
 func (r *Recording) Discard() error { return r.Source.Close() }

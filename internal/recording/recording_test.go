@@ -88,3 +88,69 @@ func TestOpenCloses(t *testing.T) {
 		t.Errorf("%v, closed %d times", err, s.closed)
 	}
 }
+
+// tunedSource has an interval, which it counts changes of.
+type tunedSource struct {
+	fakeSource
+	interval time.Duration
+}
+
+func (s *tunedSource) Stats() sampler.Stats { return sampler.Stats{Interval: s.interval} }
+
+func (s *tunedSource) SetInterval(d time.Duration) error { s.interval = d; return nil }
+
+func (s *tunedSource) opens(sink sampler.Sink) (engine.Choice, error) {
+	s.info.Sink, s.info.Unit = sink, ccmap.CPUTime
+	return engine.Choice{Source: s}, nil
+}
+
+// TestBegin: a session begins where an earlier one had settled, within the bounds, and says why. One whose map goes on
+// with an interval, or that must not tune, does not. What is stored never changes what the map counts.
+func TestBegin(t *testing.T) {
+	t.Parallel()
+	const ms = time.Millisecond
+	for name, c := range map[string]struct {
+		config  tuning.Config
+		stored  time.Duration
+		goesOn  bool
+		want    time.Duration
+		resumed bool
+	}{
+		"as stored":         {tuning.Config{Initial: 10 * ms}, 3 * ms, false, 3 * ms, true},
+		"nothing stored":    {tuning.Config{Initial: 10 * ms}, 0, false, 10 * ms, false},
+		"the same":          {tuning.Config{Initial: 10 * ms}, 10 * ms, false, 10 * ms, false},
+		"too short":         {tuning.Config{Initial: 10 * ms, Min: 5 * ms}, ms, false, 5 * ms, true},
+		"too long":          {tuning.Config{Initial: 10 * ms, Max: 20 * ms}, time.Hour, false, 20 * ms, true},
+		"hostile":           {tuning.Config{Initial: 10 * ms}, 1, false, 100 * time.Microsecond, true},
+		"hostile, too":      {tuning.Config{Initial: 10 * ms}, 1 << 62, false, 100 * ms, true},
+		"negative":          {tuning.Config{Initial: 10 * ms}, -1, false, 10 * ms, false},
+		"not tuned":         {tuning.Config{Initial: 10 * ms, Off: true}, 3 * ms, false, 10 * ms, false},
+		"the map has begun": {tuning.Config{Initial: 10 * ms}, 3 * ms, true, 10 * ms, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s, m := &tunedSource{interval: 10 * ms}, ccmap.New(ccmap.Options{})
+			if c.goesOn {
+				m.Meta().Interval = []ccmap.IntervalChange{{Interval: 10 * ms, Reason: "initial"}}
+			}
+			r, err := Open(Options{
+				Map: m, Tuning: func() tuning.Config { return c.config },
+				Begin: func(sampler.Info) time.Duration { return c.stored },
+			}, s.opens)
+			if err != nil {
+				t.Fatal(err)
+			}
+			report, err := r.Run(t.Context())
+			if err != nil || s.interval != c.want || (r.Resumed != 0) != c.resumed {
+				t.Errorf("%v: interval %v, resumed at %v", err, s.interval, r.Resumed)
+			}
+			changes := report.Snapshot.Meta().Interval
+			if len(changes) != 1 || changes[0].Interval != c.want || (changes[0].Reason == tuning.Resumed) != c.resumed {
+				t.Errorf("changes %+v", changes)
+			}
+			if total := report.Snapshot.Total(); total.Samples != 1 || total.Time != 10 {
+				t.Errorf("counted %+v", total)
+			}
+		})
+	}
+}

@@ -17,18 +17,21 @@ func (s *Store) added(name string, whole *ccmap.Snapshot) {
 		s.log.Error("cannot look at the file that was filed", "error", err)
 		return
 	}
-	if err := s.evaluate(name, q, whole.Meta()); err != nil {
+	if err := s.evaluate(name, q, s.index.files[name]); err != nil {
 		s.log.Error("cannot make a file the best of its build", "path", name, "error", err)
 	}
 	s.writeIndex()
 }
 
 // evaluate makes a file the best of its build if it supersedes the one that is.
-func (s *Store) evaluate(name string, q Quality, meta ccmap.Meta) error {
+func (s *Store) evaluate(name string, q Quality, known indexed) error {
 	n, _ := parseFileName(path.Base(name))
-	best := path.Join(path.Dir(name), fileName{best: true, owner: n.owner}.String())
+	best := bestOf(name, n)
 	if was, ok := s.qualityOf(best); ok && !Supersedes(q, was) {
 		return nil
+	}
+	if s.isSame(name, best) {
+		return nil // and a rename of one name to the other would do nothing
 	}
 	temp := path.Join(path.Dir(name), tempName)
 	if err := s.disk.Remove(temp); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -44,7 +47,19 @@ func (s *Store) evaluate(name string, q Quality, meta ccmap.Meta) error {
 	if err := s.disk.SyncDir(path.Dir(best)); err != nil {
 		return err
 	}
-	return s.noteQuality(best, q, meta)
+	info, err := s.disk.Stat(best)
+	if err == nil {
+		known.size, known.time = info.Size(), info.ModTime().UnixNano()
+		s.index.files[best] = known
+	}
+	return err
+}
+
+// isSame reports whether two names are of one file.
+func (s *Store) isSame(a, b string) bool {
+	x, err := s.disk.Stat(a)
+	y, err2 := s.disk.Stat(b)
+	return err == nil && err2 == nil && inode(x) != 0 && inode(x) == inode(y)
 }
 
 // qualityOf returns the quality of a file, if there is one: out of the index, or of the file itself.

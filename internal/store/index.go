@@ -23,12 +23,13 @@ type index struct{ files map[string]indexed }
 type indexed struct {
 	size, time int64 // of the file; ns
 	from, to   int64 // that were sampled, as the profile says it; ns, 0: not known
+	interval   int64 // at which the tuner had settled, ns; 0: it decided nothing
 	unitBase   string
 	quality    Quality
 }
 
 const (
-	indexMagic = "ccmapd index 1\n"
+	indexMagic = "ccmapd index 2\n"
 	mostIndex  = 64 << 20 // bytes
 	mostPath   = 1 << 12  // bytes of a path, and of a unit
 )
@@ -43,6 +44,9 @@ func (x *index) find(name string, info fs.FileInfo) (indexed, bool) {
 
 func (x *index) set(name string, info fs.FileInfo, q Quality, m ccmap.Meta) {
 	e := indexed{size: info.Size(), time: info.ModTime().UnixNano(), unitBase: m.Unit.Base(), quality: q}
+	if m.Unit == ccmap.CPUTime {
+		e.interval = int64(settledInterval(m.Interval))
+	}
 	if !m.Start.IsZero() {
 		e.from, e.to = m.Start.UnixNano(), m.Start.Add(m.Duration).UnixNano()
 	}
@@ -116,7 +120,7 @@ func parseQuality(c *cursor.Cursor) Quality {
 	return q
 }
 
-func (e *indexed) numbers() []*int64 { return []*int64{&e.size, &e.time, &e.from, &e.to} }
+func (e *indexed) numbers() []*int64 { return []*int64{&e.size, &e.time, &e.from, &e.to, &e.interval} }
 
 func (q *Quality) numbers() []*float64 {
 	return []*float64{&q.Independent, &q.Settled, &q.Pruned, &q.Other, &q.Truncated, &q.Unaccounted}

@@ -49,6 +49,7 @@ const (
 	indexName  = "index"
 	mergeName  = "merging"
 	tempName   = ".writing" // one writer holds the lock
+	tempType   = ".tmp"     // of a hidden file that Add writes
 
 	periodTime = "20060102T150405.000Z"
 	fileType   = ".json.zst"

@@ -47,6 +47,8 @@ type Entry struct {
 	Best     bool     // the best file of its build is this one
 	Quality  *Quality // nil: not known, the file must be read
 
+	Interval time.Duration // at which the tuner had settled; 0: it decided nothing, or that is not known
+
 	log *stored
 }
 
@@ -188,6 +190,7 @@ func (r *Reader) entry(f *found, x *index) Entry {
 	}
 	if known, ok := x.find(f.path, f.info); ok {
 		e.Quality, e.Unit = &known.quality, ccmap.NewUnit(f.event, known.unitBase)
+		e.Interval = time.Duration(known.interval)
 		if f.best && known.from != 0 {
 			e.From, e.To = time.Unix(0, known.from).UTC(), time.Unix(0, known.to).UTC()
 		}

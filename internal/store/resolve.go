@@ -23,6 +23,12 @@ type Reference struct {
 // Kinds lists the kinds of references.
 func Kinds() []string { return []string{"best", "recent", "period", "build"} }
 
+// IsReference reports whether a name begins as one of a stored profile does, with a kind.
+func IsReference(name string) bool {
+	kind, _, found := strings.Cut(name, ":")
+	return found && slices.Contains(Kinds(), kind)
+}
+
 // ParseReference parses KIND:NAME[@AT].
 func ParseReference(s string) (Reference, error) {
 	kind, rest, found := strings.Cut(s, ":")

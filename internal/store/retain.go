@@ -236,7 +236,7 @@ func (s *Store) fillIndex(there map[string]bool) bool {
 		if looked++; looked > looksAtOnce {
 			break
 		}
-		s.qualityOf(name)
+		s.takeIn(name)
 	}
 	return looked > 0
 }

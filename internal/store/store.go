@@ -180,7 +180,7 @@ func lockedBy(f *os.File) error {
 
 // withCure says how this user gets to write to a directory.
 func withCure(dir string, err error) error {
-	if errors.Is(err, fs.ErrPermission) || errors.Is(err, unix.EROFS) {
+	if _, has := advice.Of(err); !has && (errors.Is(err, fs.ErrPermission) || errors.Is(err, unix.EROFS)) {
 		return advice.Add(err, "Let user %d write to %s, or name another directory.", os.Geteuid(), dir)
 	}
 	return err

@@ -107,9 +107,9 @@ func (w *walker) file(f found, dir string, info fs.FileInfo, may func(fileName) 
 	}
 }
 
-// isTemporary reports whether a file is one that is being written, by this version or an earlier one.
+// isTemporary reports whether a file is one that is being written, under the lock or by [Add].
 func isTemporary(name string) bool {
-	return name == tempName || len(name) > 0 && name[0] == '.' && path.Ext(name) == ".tmp"
+	return name == tempName || len(name) > 0 && name[0] == '.' && path.Ext(name) == tempType
 }
 
 // readMap reads a profile of the store.

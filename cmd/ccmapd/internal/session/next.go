@@ -22,6 +22,20 @@ func nextSteps(p *view.Profile, r manager.Report) []string {
 	return slices.DeleteFunc([]string{settlingAdvice(p, r.Reached), labelAdvice(p, r.Written)}, func(s string) bool { return s == "" })
 }
 
+// next adds to the next steps what earlier runs were good for, and which are stored.
+func (s *Session) next(p *view.Profile, r manager.Report) []string {
+	steps := nextSteps(p, r)
+	if s.Resumed != 0 {
+		steps = append(steps, fmt.Sprintf("The interval began at %v, where the last run of this build had settled.", s.Resumed))
+	}
+	if s.config.Earlier != nil {
+		if text := s.config.Earlier(); text != "" {
+			steps = append(steps, text)
+		}
+	}
+	return steps
+}
+
 // settlingAdvice says how to go on sampling until the profile can be trusted, unless it can, or was to settle to a
 // goal that it reached.
 func settlingAdvice(p *view.Profile, reached bool) string {

@@ -10,6 +10,7 @@ import (
 	"github.com/ccmapd/ccmapd/ccmap"
 	"github.com/ccmapd/ccmapd/cmd/ccmapd/internal/output"
 	"github.com/ccmapd/ccmapd/export"
+	"github.com/ccmapd/ccmapd/internal/store"
 	"github.com/ccmapd/ccmapd/internal/terminal"
 	"github.com/ccmapd/ccmapd/manager"
 	"github.com/ccmapd/ccmapd/sampler"
@@ -54,7 +55,7 @@ func (s *Session) Report(w io.Writer, r manager.Report) error {
 	if p.Total().IsZero() {
 		fmt.Fprintln(w, unused(p.Meta().Unit))
 	}
-	for _, sentence := range nextSteps(p, r) {
+	for _, sentence := range s.next(p, r) {
 		fmt.Fprintln(w, sentence)
 	}
 	reportTroubles(w, r.Source.Counts)
@@ -154,13 +155,21 @@ func printNext(w io.Writer, files []string) {
 	}
 }
 
+// StoreName begins the name of an output that is a store, and no profile of it.
+const StoreName = "the store in "
+
 // named returns the outputs that can be read again: no streams.
 func named(files []string) []string {
-	return slices.DeleteFunc(slices.Clone(files), func(f string) bool { return f == output.Stdout || export.IsStream(f) })
+	return slices.DeleteFunc(slices.Clone(files), func(f string) bool {
+		return f == output.Stdout || strings.HasPrefix(f, StoreName) || export.IsStream(f)
+	})
 }
 
-// formatOf returns the format that the name of a file gives, 0 if it gives none.
+// formatOf returns the format that the name of a file gives, 0 if it gives none. Stored profiles have one.
 func formatOf(file string) export.Format {
+	if store.IsReference(file) {
+		return export.JSON
+	}
 	f, _, _ := export.FormatOf(file)
 	return f
 }
@@ -232,7 +241,7 @@ func (s *Session) newReportJSON(r manager.Report) ReportJSON {
 		Overhead: newOverheadJSON(r.Source.Overhead),
 		CPU:      int64(r.CPU),
 		Methods:  hottest(p, reportMethods).MethodsJSON(),
-		Next:     nextSteps(p, r),
+		Next:     s.next(p, r),
 	}
 	if s.config.Children != nil {
 		out.Children = s.config.Children.JSON()

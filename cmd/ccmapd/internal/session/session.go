@@ -52,11 +52,17 @@ type Config struct {
 	Hot       manager.Thresholds
 	OnHot     func(pid int, e manager.Event) // takes the events of Hot; nil: there is no threshold
 	Dumps     func(pid int) []manager.Dump
+	Store     func(sampler.Info) manager.Dump // a further output; nil: none
 	Logger    *slog.Logger
 
 	// Tuning is called when the source is open: the target may change until then, and with
 	// it the most that sampling may cost.
 	Tuning func() tuning.Config
+
+	// Begin returns the interval at which an earlier run of a program had settled, 0 if none is known; nil: the
+	// session begins at Interval. Earlier says, after that, which runs are stored; "" or nil: none.
+	Begin   func(sampler.Info) time.Duration
+	Earlier func() string
 
 	// DaemonCPU returns the CPU time that the session has cost this process. Nil: all that this
 	// process has used.
@@ -104,7 +110,7 @@ type Session struct {
 // must be run after that.
 func Open(c Config, open Opener) (*Session, error) {
 	r, err := recording.Open(recording.Options{
-		Map: ccmap.New(ccmap.Options{MaxBytes: c.MaxMemory, Window: c.Window}), Tuning: c.Tuning, Manager: c.manager(),
+		Map: ccmap.New(ccmap.Options{MaxBytes: c.MaxMemory, Window: c.Window}), Tuning: c.Tuning, Begin: c.Begin, Manager: c.manager(),
 		Opened: func(choice engine.Choice, m *manager.Config) {
 			c.Logger.Info("engine", "name", choice.Source.Info().Engine, "why", choice.Why)
 			m.Dumps = c.dumps(choice.Source)
@@ -145,6 +151,9 @@ func (c *Config) manager() manager.Config {
 // dumps returns the outputs. They get the profile with that of children.
 func (c *Config) dumps(source engine.Source) []manager.Dump {
 	dumps := c.Dumps(source.Info().Target.PID)
+	if c.Store != nil {
+		dumps = append(dumps, c.Store(source.Info()))
+	}
 	if c.Children == nil {
 		return dumps
 	}
@@ -248,7 +257,10 @@ func (s *Session) Announce(w io.Writer, until string) {
 	interval := s.Source.Stats().Interval
 	fmt.Fprintf(w, "Sampling %d (%s) every %v of CPU time%s, by %s (%s). %s\n",
 		info.Target.PID, terminal.Printable(path.Base(info.Target.Executable)), interval, s.atMost(), info.Engine, terminal.Reason(s.Why), until)
-	if interval != s.config.Interval {
+	switch {
+	case s.Resumed != 0:
+		fmt.Fprintf(w, "It begins there, and not at %v, as the last run of this build had settled there.\n", s.config.Interval)
+	case interval != s.config.Interval:
 		fmt.Fprintf(w, "The engine cannot sample every %v, as --interval asks for.\n", s.config.Interval)
 	}
 	if info.NoKernelTime != "" {
