@@ -22,6 +22,7 @@ import (
 	"github.com/ccmapd/ccmapd/export"
 	"github.com/ccmapd/ccmapd/internal/daemon/config"
 	"github.com/ccmapd/ccmapd/internal/figure"
+	"github.com/ccmapd/ccmapd/internal/jvm/javaname"
 	"github.com/ccmapd/ccmapd/internal/store"
 	"github.com/ccmapd/ccmapd/manager"
 	"github.com/ccmapd/ccmapd/sampler"
@@ -241,18 +242,22 @@ func reference(kind string, k store.Key) string {
 	return r.String()
 }
 
-func (l *lone) nameOf(t ccmap.Target) string { return cmp.Or(l.name, storedName(t.Executable)) }
+func (l *lone) nameOf(t ccmap.Target) string { return cmp.Or(l.name, storedName(t)) }
 
-// storedName returns the name under which profiles of an executable are stored: of its file, without what a shell or
-// a terminal obeys.
-func storedName(executable string) string {
+// storedName returns the name under which profiles of a program are stored: its executable's, a JVM's main class or
+// archive, without what a shell or a terminal obeys.
+func storedName(t ccmap.Target) string {
 	const most = 64
+	named := path.Base(t.Executable)
+	if main, _ := javaname.Program(t.CommandLine); isJavaLauncher(named) && main != "" {
+		named = strings.TrimSuffix(path.Base(main), ".jar")
+	}
 	name := strings.Map(func(r rune) rune {
 		if r == '.' || r == '-' || r == '_' || '0' <= r && r <= '9' || 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' {
 			return r
 		}
 		return '_'
-	}, path.Base(executable))
+	}, named)
 	name = strings.TrimLeft(name[:min(len(name), most)], ".-")
 	return cmp.Or(name, "unnamed")
 }
@@ -320,7 +325,7 @@ func addStored(ctx context.Context, env *environment, f *storeFlags, where, targ
 	}
 	s := m.Snapshot()
 	meta := s.Meta()
-	k := keyOf(cmp.Or(target, storedName(meta.Target.Executable)), meta.Target.BuildID, meta.Unit)
+	k := keyOf(cmp.Or(target, storedName(meta.Target)), meta.Target.BuildID, meta.Unit)
 	if meta.Start.IsZero() {
 		meta.Start = time.Now().Add(-meta.Duration)
 	}

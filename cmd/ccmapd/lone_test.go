@@ -29,8 +29,15 @@ func TestStoredNames(t *testing.T) {
 		"/usr/bin/web": "web", "": "unnamed", "/": "_", "/x/..": "unnamed", "/x/.web": "web", "/x/a b\n\x1b": "a_b__", "/x/-v": "v",
 		"/x/" + strings.Repeat("w", 300): strings.Repeat("w", 64),
 	} {
-		if got := storedName(executable); got != want {
+		if got := storedName(ccmap.Target{Executable: executable, CommandLine: []string{"x", "-jar", "y.jar"}}); got != want {
 			t.Errorf("%q is stored as %q, want %q", executable, got, want)
+		}
+	}
+	for line, want := range map[string]string{
+		"java -cp a com.acme.Main": "com.acme.Main", "java -jar /srv/h2.jar -tcp": "h2", "java -m m/Main": "Main", "java -version": "java", "java": "java",
+	} {
+		if got := storedName(ccmap.Target{Executable: "/usr/bin/java", CommandLine: strings.Fields(line)}); got != want {
+			t.Errorf("%q is stored as %q, want %q", line, got, want)
 		}
 	}
 }

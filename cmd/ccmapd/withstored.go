@@ -60,7 +60,7 @@ func storedBeside(meta ccmap.Meta, now time.Time) (*store.Reader, []store.Entry,
 	case err != nil:
 		return nil, nil, explainRead(err)
 	}
-	of := store.Filter{Target: storedName(meta.Target.Executable), Build: meta.Target.BuildID, Event: store.Event(meta.Unit)}
+	of := store.Filter{Target: storedName(meta.Target), Build: meta.Target.BuildID, Event: store.Event(meta.Unit)}
 	from, to := meta.Start, meta.Start.Add(meta.Duration)
 	return r, slices.DeleteFunc(r.List(of).Entries, func(e store.Entry) bool {
 		return e.Kind != store.KindPeriod || e.From.Before(to) && e.To.After(from)

@@ -170,6 +170,41 @@ func TestBeginsAtTheIntervalOfTheStore(t *testing.T) {
 	}
 }
 
+// TestTunesFromTheStore: the first session of a daemon with a build that it has seen before begins where that had settled.
+func TestTunesFromTheStore(t *testing.T) {
+	t.Parallel()
+	c := filing(t.TempDir())
+	kept, err := store.Open(store.Options{Dir: c.Store.Dir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := ccmap.New(ccmap.Options{})
+	m.Add(m.Child(0, ccmap.NoOffset, m.Names().Intern(ccmap.Method{Name: "main.main"})), ccmap.Counters{Samples: 1, Time: 1})
+	m.Meta().Interval = []ccmap.IntervalChange{{At: time.Minute, Interval: 4 * time.Millisecond, Reason: "repetitions: interval 10ms → 4ms"}}
+	at := time.Date(1999, 11, 20, 10, 0, 0, 0, time.UTC)
+	if _, err := kept.File(store.Key{Target: "web", Build: "build-1"}, at, at.Add(time.Hour), m.Snapshot()); err != nil {
+		t.Fatal(err)
+	}
+	kept.Close()
+	inDaemon(t, c, func(t *testing.T, h *fakeHost, d *Daemon) {
+		other := web(11)
+		other.build, other.file = "build-2", process.FileID{Inode: 2}
+		h.start(web(10))
+		h.start(other)
+		time.Sleep(5 * time.Second)
+		is, err := d.Target("web")
+		if err != nil || len(is.Processes) != 2 {
+			t.Fatalf("%v, %d processes", err, len(is.Processes))
+		}
+		for _, p := range is.Processes {
+			want := map[int]time.Duration{10: 4 * time.Millisecond, 11: c.Defaults.Interval}[p.PID]
+			if is := time.Duration(p.Status.IntervalNS); is != want {
+				t.Errorf("process %d is sampled every %v, want %v", p.PID, is, want)
+			}
+		}
+	})
+}
+
 // TestDisownedInTheLog: what the log has of a process that its user may not trace any more is root's, and counts once.
 func TestDisownedInTheLog(t *testing.T) {
 	t.Parallel()
