@@ -6,6 +6,7 @@
 //	audit       lines of the log that others can cause: so many of each of them
 //	beat        the moments of periodic work, the same for all goroutines
 //	budget      divides a budget, and the CPU time of this process, among sessions
+//	compilation compile records: what compilers have made of methods, kept for the next run
 //	cursor      numbers and texts out of foreign bytes
 //	figure      numbers for people: counts, shares, times, sizes
 //	hang        an end to reads that never return

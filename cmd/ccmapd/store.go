@@ -85,6 +85,7 @@ func newStoreCmds(env *environment) []subcommand {
 	cmd.PersistentFlags().StringVar(&f.dir, "dir", "", "the store in `DIR`; default: $"+storeVariable+", for root "+systemStore+",\nelse $XDG_STATE_HOME/ccmapd")
 	below := []subcommand{
 		newStoreListCmd(env, &f), newStoreShowCmd(env, &f), newStoreExportCmd(env, &f), newStoreAddCmd(env, &f),
+		newStoreRecordsCmd(env, &f),
 		newStoreDeleteCmd(env, &f), newStoreCheckCmd(env, &f), newStoreCompactCmd(env, &f),
 	}
 	for _, sub := range below {

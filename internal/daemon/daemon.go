@@ -121,6 +121,7 @@ func newDaemon(o Options, h host) (*Daemon, error) {
 	}
 	m.config, m.users = d.Config, c.Listen.Open
 	m.controller = newController(d.Config, m.log)
+	m.recorder = newRecorder(d.Config, m.log)
 	d.budgets = &budgets{config: d.Config, usedCPU: budget.ProcessCPU, usedMemory: liveHeap}
 	m.hasMemory = d.budgets.hasMemory
 	d.periods = &periods{means: m, ctx: d.ctx, round: make(chan struct{}, 1)}

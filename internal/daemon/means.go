@@ -31,6 +31,7 @@ type means struct {
 	// hasMemory reports whether there is memory for the symbols of another program of the whole host.
 	hasMemory  func() bool
 	controller *controller
+	recorder   *recorder
 	archive    *store.Reader // of what is stored; nil: nothing is
 	users      bool          // may see the samples of their own processes: listen.open, as it was at the start
 }

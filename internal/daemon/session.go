@@ -249,7 +249,9 @@ func (s *session) discard() error {
 // run samples until the process has ended or ctx is done.
 func (s *session) run(ctx context.Context) (sampler.Ending, error) {
 	f := s.follower
+	endRecords := f.recorder.record(ctx, s)
 	r, err := s.Run(ctx)
+	endRecords()
 	f.tally.keepSession(s)
 	f.session.Store(nil)
 	f.shelf.freeSlot(s, r.Snapshot, f.endsMap(r.Ending, err))

@@ -26,6 +26,7 @@ func (d *Daemon) OpenStore() error {
 		return err
 	}
 	d.periods.keeper, d.periods.archive = kept, kept.Reader()
+	d.recorder.append = kept.AppendRecords
 	d.periods.acked.Store(time.Now().UnixNano())
 	d.goOn(kept.Recovered())
 	return nil

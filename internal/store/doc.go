@@ -7,7 +7,8 @@
 //  3. The next process opens the store, and gets what is in the log and in no file ([Store.Recovered]).
 //  4. The best file of a build has a second name, which [Store.Retain] leaves alone. Old periods merge into days
 //     ([Store.Compact]).
-//  5. A [Reader] lists and reads files and the log, whoever writes to them.
+//  5. What a compiler has made of methods is appended to a file of its own ([Store.AppendRecords]).
+//  6. A [Reader] lists and reads files and the log, whoever writes to them.
 //
 // A store is a directory:
 //
@@ -16,6 +17,7 @@
 //	log/<n>-<salt>.seg                                frames that are in no file yet: package deltalog
 //	targets/NAME/BUILD/EVENT/FROM-TO.json.zst         a period; FROM-TO.day.json.zst a day
 //	targets/NAME/BUILD/EVENT/best.json.zst            a second name of one of these, or the last one
+//	targets/NAME/BUILD/records.log                    compile records: package compilation
 //	index                                             qualities of files: a cache
 //	merging                                           a merge of files that was not ended
 //

@@ -59,13 +59,21 @@ func (s *Store) Retain(wall time.Time) {
 	if w.first != nil {
 		s.log.Warn("skipped names in the store", "names", w.skipped, "first", w.first)
 	}
-	r := &retaining{Store: s, sizes: newSizes(w.files, s.LogBytes())}
+	r := &retaining{Store: s, sizes: newSizes(w.files, s.LogBytes()+sizeOf(w.records))}
 	r.now = s.retention.now(wall, time.Since(s.opened), latestOf(wall, w.files))
 	r.removeOld(w.files)
+	r.removeRecords(w.records)
 	s.index.keep(r.there)
 	if s.fillIndex(r.there) || r.removed > 0 {
 		s.writeIndex()
 	}
+}
+
+func sizeOf(files []found) (bytes int64) {
+	for _, f := range files {
+		bytes += f.info.Size()
+	}
+	return bytes
 }
 
 func latestOf(wall time.Time, files []found) time.Time {
@@ -111,8 +119,13 @@ func (r *retaining) removeOld(files []found) {
 		delete(r.there, f.path)
 		r.removed++
 		r.unlink(f.info)
-		for dir := path.Dir(f.path); dir != targetsDir && r.disk.Remove(dir) == nil; dir = path.Dir(dir) {
-		}
+		r.removeEmpty(f.path)
+	}
+}
+
+// removeEmpty removes the directories above a file that have nothing else.
+func (r *retaining) removeEmpty(name string) {
+	for dir := path.Dir(name); dir != targetsDir && r.disk.Remove(dir) == nil; dir = path.Dir(dir) {
 	}
 }
 

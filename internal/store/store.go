@@ -44,7 +44,7 @@ var ErrNewer = errors.New("the store was written by a later version")
 // Store is a directory of profiles that this process may write to. Any goroutine may call its methods.
 //
 //	journal, ledger, unconfirmed, recovered, damage, closed    under mu: one append at a time
-//	index, retention    under filing: one change of the files at a time. filing is locked before mu
+//	index … recorded    under filing: one change of the files at a time. filing is locked before mu
 //	Options                     Keep and MaxBytes under filing; the others never change
 type Store struct {
 	Options
@@ -64,6 +64,7 @@ type Store struct {
 	index     *index
 	opened    time.Time
 	retention retention
+	recorded  map[string]bool // files of compile records that end with a whole line
 }
 
 // fileSystem is the file system of a store: [disk.Dir], or one of tests.
@@ -72,6 +73,7 @@ type fileSystem interface {
 	Stat(name string) (fs.FileInfo, error)
 	Rename(from, to string) error
 	Link(from, to string) error
+	Extend(name string) (disk.File, error)
 }
 
 // Open opens the store of a directory, makes it if it is missing, and locks it. It reads which frames of the log are
@@ -107,7 +109,7 @@ func makeTargets(dir string) error {
 
 // open opens the store of a directory that is locked.
 func open(o Options, d fileSystem) (*Store, error) {
-	s := &Store{Options: o, disk: d, log: o.Logger, opened: time.Now(), ledger: newLedger()}
+	s := &Store{Options: o, disk: d, log: o.Logger, opened: time.Now(), ledger: newLedger(), recorded: make(map[string]bool)}
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
 	}

@@ -31,7 +31,8 @@ func (f *found) dirKey() dirKey { return dirKey{f.target, f.build, f.event, f.ow
 type walker struct {
 	disk    fileSystem
 	files   []found
-	skipped int // names that are no files of the store, and directories that cannot be read
+	records []found // files of compile records: of their names the owner alone
+	skipped int     // names that are no files of the store, and directories that cannot be read
 	first   error
 }
 
@@ -84,6 +85,11 @@ func (w *walker) build(target, build string) {
 			continue
 		}
 		f := found{target: target, build: build, event: Event(ccmap.CPUTime)}
+		if owner, ok := parseRecordsName(info.Name()); ok && info.Mode().IsRegular() {
+			f.fileName, f.path, f.info = fileName{owner: owner}, path.Join(dir, info.Name()), info
+			w.records = append(w.records, f)
+			continue
+		}
 		w.file(f, dir, info, func(n fileName) bool { return !n.best && n.owner == process.Unowned })
 	}
 }

@@ -94,9 +94,10 @@ type Store struct {
 // IsAt reports whether files are kept at the same place, or both times nowhere.
 func (s Store) IsAt(o Store) bool { return s.Files == o.Files && (!s.Files || s.Dir == o.Dir) }
 
-// Feedback says what compilers are told of hot methods.
+// Feedback says what compilers are told of hot methods, and what is kept of what they do.
 type Feedback struct {
 	HotSpot string // FeedbackOff, FeedbackSuggest or FeedbackApply
+	Record  string // pattern of the methods of JVMs whose compilations are kept in the store; empty: none
 }
 
 // What becomes of hints for compilers.

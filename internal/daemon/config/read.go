@@ -146,7 +146,10 @@ func (s *Store) fields() []field {
 }
 
 func (f *Feedback) fields() []field {
-	return []field{{"hotspot", text(&f.HotSpot, offSuggestOrApply)}}
+	return []field{
+		{"hotspot", text(&f.HotSpot, offSuggestOrApply)},
+		{"record", text(&f.Record, methodPattern)},
+	}
 }
 
 func (m *Match) fields() []field {
@@ -441,6 +444,14 @@ func basicOrFull(word string) error {
 func offSuggestOrApply(word string) error {
 	if words := []string{FeedbackOff, FeedbackSuggest, FeedbackApply}; !slices.Contains(words, word) {
 		return fmt.Errorf("must be %s", terminal.OrList(words))
+	}
+	return nil
+}
+
+// methodPattern checks a pattern of methods of JVMs.
+func methodPattern(pattern string) error {
+	if len(pattern) > 1000 || strings.Count(pattern, "*") > 4 || strings.ContainsAny(pattern, "(/ ") {
+		return errors.New(`must be class and method with at most four '*', such as "com.acme.*", without a signature`)
 	}
 	return nil
 }

@@ -176,18 +176,21 @@ func (w *watch) forget(id int64) {
 	}
 }
 
-// compilation is one that has ended.
-type compilation struct {
+// compiledMethod is a compilation that has ended.
+type compiledMethod struct {
 	id    int64
 	root  string
 	byC2  bool
 	ok    bool
 	begin int64 // ns since 1970
+	level int64
+	osr   bool // for a loop that runs
 }
 
-func decodeCompilation(e jfr.Object) compilation {
+func decodeCompilation(e jfr.Object) compiledMethod {
 	method := e.Get("method")
-	return compilation{
+	return compiledMethod{
+		level: e.Int("compileLevel"), osr: e.Bool("isOsr"),
 		id: e.Int("compileId"), root: text(method.Get("type").Text("name"), method), begin: e.Time(),
 		byC2: strings.EqualFold(e.Text("compiler"), "c2"), ok: e.Bool("succeded"), // which is how the JDK spells it
 	}
@@ -195,7 +198,7 @@ func decodeCompilation(e jfr.Object) compilation {
 
 // noteCompilation notes the end of a compilation. One that began before the hints were there
 // says nothing of them.
-func (w *watch) noteCompilation(c compilation) {
+func (w *watch) noteCompilation(c compiledMethod) {
 	ids, has := w.roots[c.root]
 	switch {
 	case slices.Contains(ids, c.id):

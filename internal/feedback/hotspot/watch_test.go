@@ -3,7 +3,7 @@ package hotspot
 import "testing"
 
 // compile notes a compilation of circles.
-func compile(w *watch, id int64, c compilation, calls ...inlined) {
+func compile(w *watch, id int64, c compiledMethod, calls ...inlined) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, call := range calls {
@@ -32,7 +32,7 @@ func TestOutcomes(t *testing.T) {
 	w := newWatch(workHints(t)[:2])
 	w.inForce(100)
 	yes, no := inlined{circles, call, 14, true, "force inline"}, inlined{call, square, 2, false, "disallowed"}
-	for id, c := range []compilation{
+	for id, c := range []compiledMethod{
 		{root: circles, byC2: true, ok: true, begin: 99},
 		{root: circles, byC2: false, ok: true, begin: 101},
 		{root: circles, byC2: true, ok: false, begin: 101},
@@ -43,7 +43,7 @@ func TestOutcomes(t *testing.T) {
 	if got := w.list(); got[0].Outcome != NotCompiled || got[1].Outcome != NotCompiled || isSettled(w) {
 		t.Fatalf("%+v", got)
 	}
-	in := compilation{root: circles, byC2: true, ok: true, begin: 101}
+	in := compiledMethod{root: circles, byC2: true, ok: true, begin: 101}
 	compile(w, 10, in, yes, no)
 	if got := w.list(); got[0].Outcome != Taken || got[1].Outcome != Taken || got[0].Words != "force inline" || !isSettled(w) {
 		t.Errorf("%+v", got)
@@ -63,7 +63,7 @@ func TestCallsAfterTheEnd(t *testing.T) {
 	t.Parallel()
 	w := newWatch(workHints(t)[:2])
 	w.inForce(100)
-	in := compilation{root: circles, byC2: true, ok: true, begin: 101}
+	in := compiledMethod{root: circles, byC2: true, ok: true, begin: 101}
 	compile(w, 1, in)
 	if got := w.list(); got[0].Outcome != NoCall || got[0].Compilations != 1 || isSettled(w) {
 		t.Errorf("no calls yet: %+v", got)
@@ -108,7 +108,7 @@ func TestThrownAway(t *testing.T) {
 		w.noteThrown(id)        // by another thread
 		w.noteThrown(id + 1000) // another method's
 		w.mu.Unlock()
-		compile(w, id, compilation{root: circles, byC2: true, ok: true, begin: 101})
+		compile(w, id, compiledMethod{root: circles, byC2: true, ok: true, begin: 101})
 	}
 	if !w.exhausted() || w.exhausted() || len(w.remaining()) != 1 || w.remaining()[0].Root.String() == circles {
 		t.Errorf("%+v", w.list())
@@ -133,10 +133,10 @@ func TestCallsAreBounded(t *testing.T) {
 		t.Errorf("%d calls, %d in all", len(w.seen[1].calls), w.calls)
 	}
 	for id := range int64(2 * mostSeen) {
-		w.noteCompilation(compilation{id: id, root: circles, byC2: true, ok: true, begin: 101})
+		w.noteCompilation(compiledMethod{id: id, root: circles, byC2: true, ok: true, begin: 101})
 	}
 	for id := range int64(mostSeen) {
-		w.noteCompilation(compilation{id: 2*mostSeen + id})
+		w.noteCompilation(compiledMethod{id: 2*mostSeen + id})
 	}
 	if len(w.seen) != mostOfRoot || w.calls != 0 {
 		t.Errorf("%d compilations, %d calls", len(w.seen), w.calls)

@@ -205,6 +205,17 @@ func (d *Disk) Create(name string) (disk.File, error) {
 	return &file{disk: d, node: n, name: name}, nil
 }
 
+// Extend is as [disk.Dir.Extend].
+func (d *Disk) Extend(name string) (disk.File, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	n, err := d.find(name)
+	if err != nil {
+		return nil, err
+	}
+	return &file{disk: d, node: n, name: name}, nil
+}
+
 // Open is as [disk.Dir.Open].
 func (d *Disk) Open(name string) (disk.Source, error) {
 	d.mu.Lock()

@@ -58,6 +58,25 @@ func (d Dir) Create(name string) (File, error) {
 	return f, nil
 }
 
+// Extend opens a regular file that exists, to append to it.
+func (d Dir) Extend(name string) (File, error) {
+	parent, err := safepath.OpenDir(filepath.Join(d.path, filepath.Dir(name)))
+	if err != nil {
+		return nil, err
+	}
+	defer parent.Close()
+	const flags = os.O_WRONLY | os.O_APPEND | unix.O_NOFOLLOW | unix.O_NONBLOCK
+	f, err := os.OpenFile(safepath.At(parent, filepath.Base(name)), flags, 0)
+	if err != nil {
+		return nil, d.named("extend", name, err)
+	}
+	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
+		f.Close()
+		return nil, d.named("extend", name, errors.New("not a regular file"))
+	}
+	return f, nil
+}
+
 // Open opens a regular file. It waits for nothing, and follows no link.
 func (d Dir) Open(name string) (Source, error) {
 	parent, err := safepath.OpenDir(filepath.Join(d.path, filepath.Dir(name)))
