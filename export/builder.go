@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"unsafe"
 
 	"github.com/ccmapd/ccmapd/ccmap"
 )
@@ -17,7 +18,7 @@ type builder struct {
 	size    int64            // of the file, bytes; 0: unknown, or it is compressed
 	known   *knownStacks     // of a sum; nil: stacks are not remembered
 	methods []ccmap.MethodID // by the document's index
-	nodes   []builtNode      // by the document's index; the root first
+	nodes   builtNodes       // by the document's index; the root first
 	total   ccmap.Counters
 	recent  ccmap.Counters // of all nodes, and of all in the window
 	weighed int            // nodes when boundNodes last looked at the memory
@@ -41,12 +42,37 @@ type builtNode struct {
 
 const ofPosition = math.MaxUint32
 
+// builtNodes are nodes in chunks: a list that grows is there twice while it does.
+type builtNodes struct {
+	chunks []*[builtChunk]builtNode
+	len    int
+}
+
+const builtChunk = 4 << 10 // nodes
+
+func (l *builtNodes) at(i int) builtNode { return l.chunks[i/builtChunk][i%builtChunk] }
+
+// add adds a node, whose room is taken from the memory.
+func (l *builtNodes) add(m *memory, n builtNode) (err error) {
+	if l.len == len(l.chunks)*builtChunk {
+		if err := m.reserve(int64(unsafe.Sizeof(*l.chunks[0]))); err != nil {
+			return err
+		}
+		if l.chunks, err = keep(m, l.chunks, new([builtChunk]builtNode)); err != nil {
+			return err
+		}
+	}
+	l.chunks[l.len/builtChunk][l.len%builtChunk] = n
+	l.len++
+	return nil
+}
+
 func newBuilder(o ReadOptions) *builder {
 	b := &builder{
 		m:             ccmap.New(ccmap.Options{}),
 		limits:        o,
 		memory:        &memory{limit: o.MaxMemory, ledger: newLedger(o)},
-		nodes:         make([]builtNode, 1),
+		nodes:         builtNodes{[]*[builtChunk]builtNode{new([builtChunk]builtNode)}, 1},
 		prunedEdges:   make(map[prunedEdgeKey]bool),
 		prunedMethods: make(map[ccmap.MethodID]bool),
 		points:        make(map[pointKey]bool),
@@ -123,18 +149,17 @@ func (b *builder) addNode(d *nodeDoc) error {
 		err = b.count(n.id, d.Self, d.Recent)
 	}
 	if err != nil {
-		return fmt.Errorf("node %d: %w", len(b.nodes), err)
+		return fmt.Errorf("node %d: %w", b.nodes.len, err)
 	}
-	b.nodes, err = keep(b.memory, b.nodes, n)
-	return err
+	return b.nodes.add(b.memory, n)
 }
 
 // place finds the node below its parent, or makes it.
 func (b *builder) place(d *nodeDoc) (builtNode, error) {
-	if d.Parent < 0 || d.Parent >= int64(len(b.nodes)) {
+	if d.Parent < 0 || d.Parent >= int64(b.nodes.len) {
 		return builtNode{}, fmt.Errorf("parent %d does not come before it", d.Parent)
 	}
-	parent := b.nodes[d.Parent]
+	parent := b.nodes.at(int(d.Parent))
 	if parent.depth == ofPosition {
 		return builtNode{}, fmt.Errorf("parent %d is a position, and has no children", d.Parent)
 	}
@@ -190,7 +215,7 @@ func (b *builder) boundNodes() error {
 
 // addStack adds a stack, outermost frame first, to the counters of its leaf.
 func (b *builder) addStack(stack []ccmap.Frame, c ccmap.Counters) error {
-	n, call := b.nodes[0], ccmap.NoOffset
+	n, call := b.nodes.at(0), ccmap.NoOffset
 	for _, f := range stack {
 		var err error
 		if n, err = b.child(n, call, f.Method); err != nil {
@@ -236,11 +261,10 @@ func addCounts(total *ccmap.Counters, c ccmap.Counters) error {
 	if c.IsNegative() {
 		return errNegative
 	}
-	for k := range ccmap.NumCounters {
-		if *k.Of(total) > math.MaxInt64-*k.Of(&c) {
-			return errors.New("the counts add up to more than 2⁶³-1")
-		}
+	sum := ccmap.Counters{Samples: total.Samples + c.Samples, Time: total.Time + c.Time, Activations: total.Activations + c.Activations}
+	if sum.IsNegative() { // it has wrapped around
+		return errors.New("the counts add up to more than 2⁶³-1")
 	}
-	*total = total.Add(c)
+	*total = sum
 	return nil
 }

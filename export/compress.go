@@ -78,7 +78,7 @@ func decompress(r io.Reader, b *builder) (plain *bufio.Reader, release func(), e
 	r = file
 	for range maxLayers + 1 {
 		plain = bufio.NewReaderSize(newExpansionReader(r, b, file), 64<<10)
-		layer, err := unwrap(plain, b.memory)
+		layer, err := unwrap(plain, b)
 		if err != nil {
 			return nil, release, err
 		}
@@ -106,7 +106,7 @@ func sizeOf(r io.Reader) int64 {
 }
 
 // unwrap returns the content of r if it is compressed, and nil if it is not.
-func unwrap(r *bufio.Reader, m *memory) (io.ReadCloser, error) {
+func unwrap(r *bufio.Reader, b *builder) (io.ReadCloser, error) {
 	head, err := r.Peek(zstd.HeaderMaxSize)
 	if err != nil && err != io.EOF {
 		return nil, err
@@ -119,23 +119,27 @@ func unwrap(r *bufio.Reader, m *memory) (io.ReadCloser, error) {
 		}
 		return &layer{name: "gzip", r: z, close: z.Close}, nil
 	case bytes.HasPrefix(head, zstdMagic):
-		return unwrapZstd(r, head, m)
+		return unwrapZstd(r, head, b)
 	}
 	return nil, nil
 }
 
 // unwrapZstd takes the memory of the window that the first frame asks for. Further frames
 // may have as much.
-func unwrapZstd(r io.Reader, head []byte, m *memory) (io.ReadCloser, error) {
+func unwrapZstd(r io.Reader, head []byte, b *builder) (io.ReadCloser, error) {
 	var first zstd.Header
 	window := uint64(usualWindow)
 	if first.Decode(head) == nil {
 		window = min(max(window, first.WindowSize), maxWindow)
 	}
-	if err := m.reserve(int64(window)); err != nil {
+	if err := b.memory.reserve(int64(window)); err != nil {
 		return nil, fmt.Errorf("decompress zstd: %w", err)
 	}
-	z, err := zstd.NewReader(r, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxWindow(window))
+	goroutines := 1 // this one
+	if b.limits.Ahead {
+		goroutines = 2 // or more: a pipeline
+	}
+	z, err := zstd.NewReader(r, zstd.WithDecoderConcurrency(goroutines), zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxWindow(window))
 	if err != nil {
 		return nil, fmt.Errorf("decompress zstd: %w", orCut(err))
 	}

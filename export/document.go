@@ -107,6 +107,62 @@ type nodeDoc struct {
 	Self, Recent ccmap.Counters
 }
 
+// nodeCodec is the codec of nodes. A document has millions of them, so it reads a usual one in JSON by constants.
+type nodeCodec struct{ columns[nodeDoc] }
+
+// The members of a usual node, in order, and how many columns they are.
+const (
+	nodeParent, nodeOffset, nodeMethod         = `"parent":`, `,"offset":`, `,"method":`
+	nodeSamples, nodeTime, nodeActivations     = `,"samples":`, `,"time_ns":`, `,"activations":`
+	longestNode                                = len(nodeParent+nodeOffset+nodeMethod+nodeSamples+nodeTime+nodeActivations) + usualColumns*longestNumber
+	usualColumns                           int = 6
+)
+
+func (c nodeCodec) scan(b []byte, n *notation, d *nodeDoc) (size int) {
+	if n.number != inJSON || len(b) <= longestNode || string(b[:len(nodeParent)]) != nodeParent {
+		return c.columns.scan(b, n, d)
+	}
+	s := numbers{b: b}
+	d.Parent = s.next(len(nodeParent))
+	if string(b[s.at:s.at+len(nodeOffset)]) == nodeOffset {
+		d.Offset = s.next(len(nodeOffset))
+	}
+	if string(b[s.at:s.at+len(nodeMethod)]) == nodeMethod {
+		d.Method = s.next(len(nodeMethod))
+	}
+	if string(b[s.at:s.at+len(nodeSamples)]) == nodeSamples {
+		d.Self.Samples = s.next(len(nodeSamples))
+	}
+	if string(b[s.at:s.at+len(nodeTime)]) == nodeTime {
+		d.Self.Time = s.next(len(nodeTime))
+	}
+	if string(b[s.at:s.at+len(nodeActivations)]) == nodeActivations {
+		d.Self.Activations = s.next(len(nodeActivations))
+	}
+	switch {
+	case s.isOther:
+		return 0
+	case b[s.at] == '}':
+		return s.at + 1
+	}
+	return c.columns[usualColumns:].scanFrom(b, s.at, n, d)
+}
+
+// numbers reads numbers one after another. They are long enough for all that it reads.
+type numbers struct {
+	b       []byte
+	at      int
+	isOther bool // a number was not as strconv writes it
+}
+
+// next reads the number after a lead.
+func (s *numbers) next(lead int) int64 {
+	v, size := scanNumber(s.b[s.at+lead:])
+	s.at += lead + size
+	s.isOther = s.isOther || size == 0
+	return v
+}
+
 var nodeColumns = newColumns(slices.Concat([]column[nodeDoc]{
 	{name: "parent", at: func(d *nodeDoc) *int64 { return &d.Parent }, absent: -1},
 	{name: "offset", at: func(d *nodeDoc) *int64 { return &d.Offset }, absent: -1},

@@ -246,12 +246,12 @@ func (j *jsonReader) object(f func(name string) error) error {
 
 // scanJSON reads the records at the beginning of the list, as far as they are in our form.
 func (l list[D]) scanJSON(j *jsonReader) error {
-	numbers, ok := l.codec.(columns[D])
+	records, ok := l.codec.(scanner[D])
 	if ahead, _ := j.Buffered().Read(make([]byte, 1)); !ok || ahead > 0 {
 		return nil
 	}
 	add := func(d *D) error { return l.add(j.b, d) }
-	size, _, err := scanRecords(j.elements.source, numbers, &jsonNotation, "\n{", ",\n{", add)
+	size, _, err := scanRecords(j.elements.source, records, &jsonNotation, "\n{", ",\n{", add)
 	j.scanned += int64(size)
 	if size > 0 && err == nil {
 		err = j.resume()

@@ -1,11 +1,16 @@
 package export
 
-import "fmt"
+import (
+	"fmt"
+	"sync/atomic"
+)
 
 // ledger counts all that one load takes, whichever of its parts takes it: the steps of its work, and the memory
-// that its caller has reserved. A nil ledger has no bounds.
+// that its caller has reserved. A nil ledger has no bounds. Goroutines that read ahead take steps, too; all else
+// belongs to the goroutine that reads.
 type ledger struct {
-	most, steps int64 // that the load may take, and that it has taken
+	most  int64         // steps that the load may take
+	steps *atomic.Int64 // that it has taken
 
 	reserve  func(bytes int64) error // nil: memory is not reserved
 	reserved int64                   // bytes
@@ -14,7 +19,11 @@ type ledger struct {
 
 // newLedger returns the ledger of a load within some options.
 func newLedger(o ReadOptions) *ledger {
-	return &ledger{most: o.MaxSteps, reserve: o.Reserve}
+	l := &ledger{most: o.MaxSteps, steps: o.Steps, reserve: o.Reserve}
+	if l.steps == nil {
+		l.steps = new(atomic.Int64)
+	}
+	return l
 }
 
 // work takes steps.
@@ -22,7 +31,7 @@ func (l *ledger) work(steps int64) error {
 	if l == nil || l.most <= 0 {
 		return nil
 	}
-	if l.steps += steps; l.steps > l.most {
+	if l.steps.Add(steps) > l.most {
 		return fmt.Errorf("%w: reading it takes more than %d steps, which are bytes when decompressed and frames", ErrTooLarge, l.most)
 	}
 	return nil

@@ -6,7 +6,10 @@ import (
 	"runtime"
 	"runtime/metrics"
 	"strings"
+	"sync/atomic"
 	"testing"
+
+	"pgregory.net/rapid"
 )
 
 // liveNow collects the garbage, and returns the bytes in use.
@@ -64,4 +67,38 @@ func TestReservedMemoryIsAllThatIsTaken(t *testing.T) {
 			}
 		})
 	}
+}
+
+// Reading ahead restores the same map, and refuses the same files. Steps that reads share add up.
+func TestAhead(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(rt *rapid.T) {
+		data := mustEncode(rt, JSON, drawPruned(rt, buildLocated).Snapshot())
+		for range rapid.IntRange(1, 2).Draw(rt, "layers") {
+			data = compressed(t, rapid.SampledFrom([]Compression{Gzip, Zstd}).Draw(rt, "compression"), data)
+		}
+		if rapid.Bool().Draw(rt, "damaged") {
+			b := []byte(data[:rapid.IntRange(1, len(data)).Draw(rt, "bytes")])
+			b[rapid.IntRange(0, len(b)-1).Draw(rt, "place")] ^= byte(rapid.IntRange(0, 255).Draw(rt, "bits"))
+			data = string(b)
+		}
+		var steps, ahead atomic.Int64
+		want, _, wantErr := Read(strings.NewReader(data), ReadOptions{MaxSteps: 1 << 40, Steps: &steps})
+		got, _, err := Read(strings.NewReader(data), ReadOptions{MaxSteps: 1 << 40, Steps: &ahead, Ahead: true})
+		if (err == nil) != (wantErr == nil) {
+			rt.Fatalf("ahead: %v; else: %v", err, wantErr)
+		}
+		if err != nil {
+			return
+		}
+		if diff := diffContent(want.Snapshot(), got.Snapshot()); diff != "" {
+			rt.Fatalf("(-want +ahead):\n%s", diff)
+		}
+		if steps.Load() != ahead.Load() {
+			rt.Fatalf("%d steps ahead, and %d else", ahead.Load(), steps.Load())
+		}
+		if _, _, err := Read(strings.NewReader(data), ReadOptions{MaxSteps: 2*steps.Load() - 1, Steps: &steps, Ahead: true}); !errors.Is(err, ErrTooLarge) {
+			rt.Fatalf("a second read within twice the steps but one: %v", err)
+		}
+	})
 }

@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -48,15 +49,15 @@ func (l *limitReader) tooLarge() error {
 	return fmt.Errorf("%w: more than %d bytes %s", ErrTooLarge, l.limit, l.where)
 }
 
-// countingReader counts what is read of a file.
+// countingReader counts what is read of a file. The goroutine that reads it may not be the one that looks at the count.
 type countingReader struct {
 	r    io.Reader
-	read int64 // bytes
+	read atomic.Int64 // bytes
 }
 
 func (c *countingReader) Read(p []byte) (int, error) {
 	n, err := c.r.Read(p)
-	c.read += int64(n)
+	c.read.Add(int64(n))
 	return n, err
 }
 
@@ -87,7 +88,7 @@ func (e *expansionReader) Read(p []byte) (int, error) {
 	if err := e.ledger.work(int64(n)); err != nil {
 		return 0, err
 	}
-	if read, free := e.limit-e.left, e.limit/anyExpansion; read > free && read/maxExpansion > e.file.read {
+	if read, free := e.limit-e.left, e.limit/anyExpansion; read > free && read/maxExpansion > e.file.read.Load() {
 		return 0, fmt.Errorf("%w: decompressed, more than %s and %d times its size", ErrTooLarge, mebibytes(free), maxExpansion)
 	}
 	return n, err

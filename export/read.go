@@ -8,6 +8,7 @@ import (
 	"io"
 	"math"
 	"os"
+	"sync/atomic"
 
 	"github.com/ccmapd/ccmapd/ccmap"
 	"github.com/ccmapd/ccmapd/internal/jvm/jfr"
@@ -57,6 +58,14 @@ type ReadOptions struct {
 	// MaxSteps bounds the work of reading: a step is a byte after decompression, in each layer, or a frame of a
 	// stack of pprof, and takes up to 100 ns in XML. 0: it is not bounded beyond MaxBytes and MaxFrames.
 	MaxSteps int64
+
+	// Steps counts the steps of several reads together, which MaxSteps then bounds. It only counts where MaxSteps is
+	// not 0. Nil: each read has a count of its own.
+	Steps *atomic.Int64
+
+	// Ahead has zstd decompressed by other goroutines, ahead of the one that reads, which takes less time on several
+	// processors and no less work. A caller that measures the work of its goroutine leaves it off.
+	Ahead bool
 
 	// Reserve is asked before reading takes more memory than it had, in steps of 1 MiB: bytes is all that it takes
 	// then. An error ends the read, which returns it wrapped. The goroutine that reads calls it. Nil: MaxMemory

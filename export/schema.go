@@ -16,8 +16,8 @@ import (
 // which both formats read and write. A record of numbers has a table of columns: attributes
 // in XML, members in JSON. The fields of other records have tags for both.
 var sections = []section{
-	list[methodDoc]{listNames{"methods", "method"}, fields[methodDoc]{}, (*canonical).methodDocs, (*builder).addMethod, always},
-	list[nodeDoc]{listNames{"nodes", "node"}, nodeColumns, (*canonical).nodeDocs, (*builder).addNode, always},
+	list[methodDoc]{listNames{"methods", "method"}, methodCodec{}, (*canonical).methodDocs, (*builder).addMethod, always},
+	list[nodeDoc]{listNames{"nodes", "node"}, nodeCodec{nodeColumns}, (*canonical).nodeDocs, (*builder).addNode, always},
 	list[lineDoc]{listNames{"lines", "line"}, lineColumns, (*canonical).lines, (*builder).addLine, unlessEmpty},
 	list[inlinedDoc]{listNames{"inlined", "call"}, inlinedColumns, (*canonical).inlined, (*builder).addInlined, unlessEmpty},
 	list[mappingDoc]{listNames{"mappings", "mapping"}, fields[mappingDoc]{}, (*canonical).mappings, (*builder).addMapping, unlessEmpty},

@@ -255,13 +255,13 @@ func (l list[D]) readXML(x xmlReader) error {
 
 // scanXML reads the records at the beginning of the list, as far as they are in our form.
 func (l list[D]) scanXML(x xmlReader) error {
-	numbers, ok := l.codec.(columns[D])
+	records, ok := l.codec.(scanner[D])
 	if isEmpty := x.elements.lastButOne == '/'; !ok || isEmpty {
 		return nil
 	}
 	begin := "\n<" + l.record
 	add := func(d *D) error { return l.add(x.b, d) }
-	_, lines, err := scanRecords(x.elements.source, numbers, &xmlNotation, begin, begin, add)
+	_, lines, err := scanRecords(x.elements.source, records, &xmlNotation, begin, begin, add)
 	x.tokens.scanned += lines
 	x.elements.reset()
 	return err

@@ -50,7 +50,7 @@ func (m *readMemory) limit() int64 {
 // bound returns the options for the next profile.
 func (m *readMemory) bound(o export.ReadOptions) export.ReadOptions {
 	m.boundHeap(0)
-	o.MaxMemory = m.left()
+	o.MaxMemory, o.Ahead = m.left(), true
 	return o
 }
 
