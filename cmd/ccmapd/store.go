@@ -122,7 +122,8 @@ func (f *storeFlags) reader() (*store.Reader, error) {
 const storeListLong = `List lists stored profiles, by target, event, build and time.
 
   kind     period (as it was filed), day (periods of one day in one file), running (the log
-           has it), or best: a second name of a file, which is kept longer
+           has it), or best: a second name of a file, which is kept longer; phase-2: the
+           best of a phase of the build
   samples  and how much the profile knows: pruned, truncated. '?': not looked at yet
   user     who may see it besides root and the daemon's group`
 
@@ -238,8 +239,11 @@ func entriesJSON(entries []store.Entry) []storedEntry {
 }
 
 func kindOf(e store.Entry) string {
-	if e.Kind == store.KindPeriod {
+	switch e.Kind {
+	case store.KindPeriod:
 		return e.Level.String()
+	case store.KindPhase:
+		return fmt.Sprintf("%s-%d", e.Kind, e.Phase)
 	}
 	return string(e.Kind)
 }

@@ -97,9 +97,6 @@ func (s storedHere) Open(name, event string) (io.ReadCloser, error) {
 	if err != nil {
 		return nil, err
 	}
-	if len(entries) == 1 {
-		return r.Open(entries[0])
-	}
 	m, err := s.env.within(r).Sum(entries)
 	if err != nil {
 		return nil, explainRead(err)

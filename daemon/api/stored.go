@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 	"sync"
@@ -149,37 +148,19 @@ func (a *archive) read(ctx context.Context, turns *shares, l *load, reader *stor
 	if err := a.account.mayRead(); err != nil {
 		return nil, err
 	}
+	reader = reader.Within(export.ReadOptions{
+		MaxMemory: min(mostUploadMemory, a.account.most), MaxSteps: mostUploadSteps,
+		Reserve: func(bytes int64) error { return l.set(0, bytes) },
+	})
 	err = turns.workInTurn(ctx, a.account.spend, func() error {
-		m := ccmap.New(ccmap.Options{})
-		for _, e := range entries {
-			if err := a.add(m, l, reader, e); err != nil {
-				return err
-			}
+		m, err := reader.Sum(entries)
+		if err != nil {
+			return err
 		}
 		sum = m.Snapshot()
-		return nil
+		return l.set(export.MapMemory(m), 0)
 	})
 	return sum, explainStored(err)
-}
-
-// add adds an entry to a map, whose memory is the body of the load.
-func (a *archive) add(m *ccmap.Map, l *load, reader *store.Reader, e store.Entry) error {
-	r, err := reader.Open(e)
-	if err != nil {
-		return err
-	}
-	defer r.Close()
-	part, _, err := export.Read(io.Reader(r), export.ReadOptions{
-		MaxMemory: min(mostUploadMemory, a.account.most), MaxSteps: mostUploadSteps,
-		Reserve: func(bytes int64) error { return l.set(l.body, bytes) },
-	})
-	if err != nil {
-		return err
-	}
-	if err := m.Merge(part.Snapshot()); err != nil {
-		return err
-	}
-	return l.set(export.MapMemory(m), 0)
 }
 
 // explainStored tells a profile that is too large here from one that is damaged.

@@ -13,7 +13,7 @@ import (
 )
 
 // A target whose program was replaced by another build is compared with the best profile of the build before, once the
-// first file of the new build has enough samples. The verdict is an event: who deploys learns what it has changed.
+// first file of the new build has enough samples. The verdict is an event, which names the largest changes.
 
 // namedChanges bounds the methods that an event names.
 const namedChanges = 3
@@ -50,7 +50,7 @@ func (p *periods) compareBuilds(t *target, of store.Key, s *ccmap.Snapshot) {
 // earlier is the best profile of an earlier build.
 type earlier struct {
 	build   string
-	profile *ccmap.Snapshot // nil: there is none
+	profile *ccmap.Snapshot // nil: no earlier build has one
 }
 
 // bestBefore returns the best profile of the latest build before one that the same processes' owner has.
@@ -73,7 +73,7 @@ func (p *periods) bestBefore(of store.Key) (earlier, error) {
 	return earlier{last.Build, m.Snapshot()}, nil
 }
 
-// verdictOf says in a line what has changed from a profile to another, if there are samples enough to tell.
+// verdictOf describes the changes from a profile to another in a line, if there are samples enough to tell.
 func verdictOf(a, b *ccmap.Snapshot) (text string, known bool, err error) {
 	r, err := compare.Compare(a, b, compare.Options{})
 	if err != nil || r.Verdict == compare.TooFew {

@@ -42,8 +42,16 @@ const (
 
 // logAll logs what the targets have counted since the last round. What cannot be written is part of the next round.
 func (p *periods) logAll(ctx context.Context, targets []*target, urgent urgency) error {
+	entries, err := p.logRound(ctx, targets, urgent)
+	if urgent == usually {
+		p.tellPhases(entries)
+	}
+	return err
+}
+
+func (p *periods) logRound(ctx context.Context, targets []*target, urgent urgency) ([]entry, error) {
 	if err := urgent.enter(ctx, p.round); err != nil {
-		return err
+		return nil, err
 	}
 	defer func() { <-p.round }()
 	whole := p.keeper.Overgrown()
@@ -61,7 +69,7 @@ func (p *periods) logAll(ctx context.Context, targets []*target, urgent urgency)
 	if err = errors.Join(err, p.append(entries)); err == nil {
 		p.acked.Store(time.Now().UnixNano())
 	}
-	return err
+	return entries, err
 }
 
 // errBusy says that what a round wants to do is done already.
@@ -98,6 +106,9 @@ type entry struct {
 	key   store.Key
 	frame store.Frame
 	is    *ccmap.Snapshot
+
+	run     *ccmap.Snapshot // of the process, once it has enough samples to tell its phase; nil: not now
+	drifted bool            // the program does something else than before
 }
 
 // gainOf returns what slots have gained since they were logged last, or since they were filed. Each snapshot takes its
@@ -142,8 +153,13 @@ func (s *ofTarget) gain(ctx context.Context, whole bool, urgent urgency) (entry,
 	if delta.Total().IsZero() {
 		return entry{}, nil
 	}
-	return entry{slot: s.slot, key: key, is: now, frame: store.Frame{
-		Process: store.Process{PID: s.by.PID, Started: s.by.Started}, From: s.began, To: time.Now(), Delta: delta, Whole: whole,
+	by := store.Process{PID: s.by.PID, Started: s.by.Started}
+	run, err := s.begins(by, now)
+	if err != nil {
+		return entry{}, fmt.Errorf("target %s: %w", s.target.Name, err)
+	}
+	return entry{slot: s.slot, key: key, is: now, run: run, drifted: s.drifted.Swap(false), frame: store.Frame{
+		Process: by, From: s.began, To: time.Now(), Delta: delta, Whole: whole,
 	}}, nil
 }
 

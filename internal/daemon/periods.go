@@ -30,6 +30,8 @@ type keeper interface {
 	Overgrown() bool
 	File(of store.Key, from, to time.Time, whole *ccmap.Snapshot, held ...*store.Stream) (path string, err error)
 	Drop(*store.Stream) error
+	Changed(of store.Key)
+	Offer(of store.Key, run *ccmap.Snapshot) error
 	Damage() string
 	SetBounds(keep time.Duration, maxBytes int64)
 	Retain(now time.Time)

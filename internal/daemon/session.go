@@ -290,6 +290,7 @@ func (s *session) tell(now time.Time) {
 	if seen.drift != is.Drift {
 		seen.drift = is.Drift
 		if is.Drift {
+			s.slot.drifted.Store(true)
 			s.follower.raise(EventDrift, "the program does something else than before")
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/ccmapd/ccmapd/ccmap"
@@ -28,7 +29,8 @@ type shelf struct {
 // the other.
 //
 //	file, m                  never change; the map is the session's while the slot is busy
-//	filed … stream           under the target's filing
+//	filed … run              under the target's filing
+//	drifted                  atomic
 //	all others               under the shelf's mu
 type slot struct {
 	file process.FileID // of the executable
@@ -49,6 +51,9 @@ type slot struct {
 	logged *ccmap.Snapshot // what files and the log have; nil: nothing
 	noted  time.Time       // when it was logged
 	stream *store.Stream   // in the log; nil: nothing was logged
+	run    run             // of the process
+
+	drifted atomic.Bool // the program does something else than before, and the store does not know
 }
 
 // takeSlot returns a slot that is not busy, for a process of an owner: of the build, or of the executable where the build

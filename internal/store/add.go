@@ -9,7 +9,6 @@ import (
 	"path"
 	"path/filepath"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/ccmapd/ccmapd/ccmap"
@@ -52,7 +51,7 @@ func Add(o Options, k Key, from, to time.Time, whole *ccmap.Snapshot) (string, e
 type adding struct{ *Store }
 
 func newAdding(o Options, d fileSystem) adding {
-	s := &Store{Options: o, disk: d, log: o.Logger, opened: time.Now()}
+	s := &Store{Options: o, disk: d, log: o.Logger, opened: time.Now(), unlike: make(map[phaseKey]int)}
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
 	}
@@ -181,30 +180,29 @@ func (a adding) takeInDir(k Key, but string) {
 // takeIn looks at a file that the index does not know. The best file of its build may be a later one: then the file
 // must be better, and not only about as good.
 func (s *Store) takeIn(name string) {
-	q, ok := s.qualityOf(name)
-	n, isFile := parseFileName(path.Base(name))
-	if !ok || !isFile || n.best {
+	info, err := s.disk.Stat(name)
+	if err != nil {
 		return
 	}
-	best := bestOf(name, n)
+	whole := s.look(name, info)
+	n, isFile := parseFileName(path.Base(name))
+	if whole == nil || !isFile || n.best {
+		return
+	}
+	best, q := phaseKey{path.Dir(name), n.owner}.name(0), QualityOf(whole)
 	if was, there := s.qualityOf(best); there && Supersedes(was, q) && s.index.files[best].to > s.index.files[name].to {
 		return
 	}
-	if err := s.evaluate(name, q, s.index.files[name]); err != nil {
+	if err := s.evaluate(name, q, whole); err != nil {
 		s.log.Error("cannot make a file the best of its build", "path", name, "error", err)
 	}
-}
-
-// bestOf returns the name of the best file beside another one.
-func bestOf(name string, n fileName) string {
-	return path.Join(path.Dir(name), fileName{best: true, owner: n.owner}.String())
 }
 
 // exceeds reports whether files that an index knows are too old, or too large together.
 func (x *index) exceeds(keep time.Duration, maxBytes int64, now time.Time) bool {
 	total, oldest := int64(0), now.UnixNano()
 	for name, e := range x.files {
-		if strings.HasPrefix(path.Base(name), bestStem) {
+		if n, _ := parseFileName(path.Base(name)); n.best {
 			continue // another name, or one that is kept
 		}
 		total += e.size

@@ -1,9 +1,7 @@
 package store
 
 import (
-	"errors"
 	"io/fs"
-	"path"
 
 	"github.com/ccmapd/ccmapd/ccmap"
 	"github.com/ccmapd/ccmapd/export"
@@ -17,49 +15,10 @@ func (s *Store) added(name string, whole *ccmap.Snapshot) {
 		s.log.Error("cannot look at the file that was filed", "error", err)
 		return
 	}
-	if err := s.evaluate(name, q, s.index.files[name]); err != nil {
+	if err := s.evaluate(name, q, whole); err != nil {
 		s.log.Error("cannot make a file the best of its build", "path", name, "error", err)
 	}
 	s.writeIndex()
-}
-
-// evaluate makes a file the best of its build if it supersedes the one that is.
-func (s *Store) evaluate(name string, q Quality, known indexed) error {
-	n, _ := parseFileName(path.Base(name))
-	best := bestOf(name, n)
-	if was, ok := s.qualityOf(best); ok && !Supersedes(q, was) {
-		return nil
-	}
-	if s.isSame(name, best) {
-		return nil // and a rename of one name to the other would do nothing
-	}
-	temp := path.Join(path.Dir(name), tempName)
-	if err := s.disk.Remove(temp); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	if err := s.disk.Link(name, temp); err != nil {
-		return err
-	}
-	if err := s.disk.Rename(temp, best); err != nil {
-		s.disk.Remove(temp)
-		return err
-	}
-	if err := s.disk.SyncDir(path.Dir(best)); err != nil {
-		return err
-	}
-	info, err := s.disk.Stat(best)
-	if err == nil {
-		known.size, known.time = info.Size(), info.ModTime().UnixNano()
-		s.index.files[best] = known
-	}
-	return err
-}
-
-// isSame reports whether two names are of one file.
-func (s *Store) isSame(a, b string) bool {
-	x, err := s.disk.Stat(a)
-	y, err2 := s.disk.Stat(b)
-	return err == nil && err2 == nil && inode(x) != 0 && inode(x) == inode(y)
 }
 
 // qualityOf returns the quality of a file, if there is one: out of the index, or of the file itself.
@@ -71,15 +30,25 @@ func (s *Store) qualityOf(name string) (Quality, bool) {
 	if e, ok := s.index.find(name, info); ok {
 		return e.quality, e.quality.Samples > 0
 	}
+	whole := s.look(name, info)
+	if whole == nil {
+		return Quality{}, false
+	}
+	return QualityOf(whole), true
+}
+
+// look reads a file, and notes its quality. It returns nil if the file cannot be read, which is noted, too: the file is
+// not read again.
+func (s *Store) look(name string, info fs.FileInfo) *ccmap.Snapshot {
 	m, err := readMap(s.disk, name, export.ReadOptions{})
 	if err != nil {
 		s.log.Warn("cannot read a stored profile", "path", name, "error", err)
-		s.index.set(name, info, Quality{}, ccmap.Meta{}) // it is not read again
-		return Quality{}, false
+		s.index.set(name, info, Quality{}, ccmap.Meta{})
+		return nil
 	}
-	q := QualityOf(m.Snapshot())
-	s.index.set(name, info, q, *m.Meta())
-	return q, true
+	whole := m.Snapshot()
+	s.index.set(name, info, QualityOf(whole), *m.Meta())
+	return whole
 }
 
 // noteQuality notes the quality of a file in the index.

@@ -48,12 +48,12 @@ func encodeBody(s *ccmap.Snapshot) (body []byte, encoding byte) {
 	return body, encodingColumns
 }
 
-// decodeBody returns the map of a body.
-func decodeBody(d *column.Decoder, body []byte, encoding byte) (*ccmap.Map, error) {
+// decodeBody returns the map of a body, within a load.
+func decodeBody(d *column.Decoder, body []byte, encoding byte, l *load) (*ccmap.Map, error) {
 	if encoding != encodingColumns {
 		return nil, fmt.Errorf("read body: unknown encoding %d", encoding)
 	}
-	plain, err := decoder.DecodeAll(body, nil)
+	plain, err := l.body(body)
 	if err != nil {
 		return nil, fmt.Errorf("read body: %w", err)
 	}

@@ -60,8 +60,8 @@ func writeProfile(w io.Writer, s *ccmap.Snapshot) error {
 	return z.Close()
 }
 
-// File writes what a key has counted from one time to another, and returns the path. Whole has all that the streams
-// have in the log, and what the log has not taken yet. The frames that follow in these streams begin where whole
+// File writes the counts of a key from one time to another, and returns the path. Whole has all counts of the streams,
+// whether they are in the log or not. The frames that follow in these streams begin where whole
 // ends: so no Append of theirs may run from the snapshot of whole to the end of File. The map's Settled, which the
 // caller sets, decides whether the file can become the best of its build.
 //

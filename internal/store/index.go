@@ -53,6 +53,13 @@ func (x *index) set(name string, info fs.FileInfo, q Quality, m ccmap.Meta) {
 	x.files[name] = e
 }
 
+// copy notes that a file is a second name of another one.
+func (x *index) copy(name, second string) {
+	if e, known := x.files[name]; known {
+		x.files[second] = e
+	}
+}
+
 // keep forgets all files but those that are there.
 func (x *index) keep(there map[string]bool) {
 	maps.DeleteFunc(x.files, func(name string, _ indexed) bool { return !there[name] })

@@ -12,7 +12,7 @@ import (
 	"github.com/ccmapd/ccmapd/internal/process"
 )
 
-// Key says what a stored profile is of. Profiles of one key add up.
+// Key names the program and the weights of a stored profile. Profiles of one key add up.
 type Key struct {
 	Target string
 	Build  string     // id; empty: unknown
@@ -54,6 +54,7 @@ const (
 	periodTime = "20060102T150405.000Z"
 	fileType   = ".json.zst"
 	bestStem   = "best"
+	phaseStem  = "phase-"
 	dayMark    = ".day"
 
 	buildChars = 12 // of a build id
@@ -87,6 +88,7 @@ func (k Key) dir() string { return path.Join(targetsDir, k.Target, BuildName(k.B
 // fileName is the name of a file, taken apart.
 type fileName struct {
 	best     bool
+	phase    int       // of a best file: the phase that it is the best of; 0: the one that is offered
 	from, to time.Time // of a period
 	level    Level
 	owner    process.Owner
@@ -95,7 +97,10 @@ type fileName struct {
 // String returns the name.
 func (n fileName) String() string {
 	stem := bestStem
-	if !n.best {
+	switch {
+	case n.best && n.phase > 0:
+		stem = phaseStem + strconv.Itoa(n.phase)
+	case !n.best:
 		stem = n.from.UTC().Format(periodTime) + "-" + n.to.UTC().Format(periodTime)
 		if n.level == LevelDay {
 			stem += dayMark
@@ -125,6 +130,11 @@ func parseFileName(name string) (n fileName, ok bool) {
 	if stem == bestStem {
 		n.best = true
 		return n, true
+	}
+	if number, isPhase := strings.CutPrefix(stem, phaseStem); isPhase {
+		phase, err := strconv.ParseUint(number, 10, 16)
+		n.best, n.phase = true, int(phase)
+		return n, err == nil && phase > 0 && strconv.Itoa(n.phase) == number
 	}
 	stem, isDay := strings.CutSuffix(stem, dayMark)
 	if isDay {

@@ -144,7 +144,7 @@ func (l *ledger) oldest(next uint64) uint64 {
 	return next
 }
 
-// stream is what the log has of a stream.
+// stream has the frames of a stream in the log.
 type stream struct {
 	id     uint64
 	order  int

@@ -1,12 +1,10 @@
 package store
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -21,13 +19,14 @@ import (
 	"github.com/ccmapd/ccmapd/internal/store/internal/disk"
 )
 
-// Kind says what an entry is.
+// Kind tells entries apart.
 type Kind string
 
 // The kinds of entries.
 const (
 	KindPeriod  Kind = "period"  // a file
 	KindBest    Kind = "best"    // the best file of a build, which may be a period's, too: sums leave it out
+	KindPhase   Kind = "phase"   // the best file of a phase of a build: as KindBest
 	KindRunning Kind = "running" // of the log
 )
 
@@ -45,6 +44,7 @@ type Entry struct {
 	Size     int64     // bytes
 	Level    Level
 	Best     bool     // the best file of its build is this one
+	Phase    int      // of a KindPhase: its number, from 1
 	Quality  *Quality // nil: not known, the file must be read
 
 	Interval time.Duration // at which the tuner had settled; 0: it decided nothing, or that is not known
@@ -58,7 +58,7 @@ type stored struct {
 	streams []stream
 }
 
-// Reader reads a store, whoever writes to it. Any goroutine may call its methods.
+// Reader reads a store, while any process writes to it. Any goroutine may call its methods.
 type Reader struct {
 	dir    string
 	disk   fileSystem
@@ -67,7 +67,7 @@ type Reader struct {
 
 // NewReader returns a reader of a directory. The error of a directory that is missing wraps [fs.ErrNotExist].
 func NewReader(dir string) (*Reader, error) {
-	r := &Reader{dir: dir, disk: disk.At(dir)}
+	r := &Reader{dir: dir, disk: disk.At(dir), within: export.ReadOptions{Ahead: true}}
 	version, err := readFormat(r.disk)
 	if errors.Is(err, fs.ErrNotExist) {
 		_, err = os.Stat(filepath.Join(dir, targetsDir)) // of an earlier version of ccmapd
@@ -81,13 +81,16 @@ func NewReader(dir string) (*Reader, error) {
 	return r, nil
 }
 
-// Within returns a reader that reads files within bounds.
+// Within returns a reader with bounds, which each Read or Sum holds to as a whole: all files and frames of the log
+// together. Reserve is told, too, what is held after each of them.
 func (r *Reader) Within(o export.ReadOptions) *Reader {
 	return &Reader{dir: r.dir, disk: r.disk, within: o}
 }
 
 // Reader returns a reader of the store.
-func (s *Store) Reader() *Reader { return &Reader{dir: s.Dir, disk: s.disk} }
+func (s *Store) Reader() *Reader {
+	return &Reader{dir: s.Dir, disk: s.disk, within: export.ReadOptions{Ahead: true}}
+}
 
 // Filter chooses entries. Its zero value chooses all files.
 type Filter struct {
@@ -145,7 +148,7 @@ func (r *Reader) List(f Filter) Listing {
 func bestFiles(files []found) map[dirKey]uint64 {
 	bests := make(map[dirKey]uint64)
 	for i := range files {
-		if files[i].best {
+		if files[i].best && files[i].phase == 0 {
 			bests[files[i].dirKey()] = inode(files[i].info)
 		}
 	}
@@ -185,7 +188,9 @@ func (r *Reader) entry(f *found, x *index) Entry {
 		e.Unit = ccmap.CPUTime
 	}
 	if f.best {
-		e.Kind = KindBest
+		if e.Kind, e.Phase = KindBest, f.phase; f.phase > 0 {
+			e.Kind = KindPhase
+		}
 		e.From, e.To = f.info.ModTime().UTC(), f.info.ModTime().UTC()
 	}
 	if known, ok := x.find(f.path, f.info); ok {
@@ -246,9 +251,12 @@ func (e *Entry) addStream(t stream) {
 }
 
 // Read returns the profile of an entry.
-func (r *Reader) Read(e Entry) (*ccmap.Map, error) {
+func (r *Reader) Read(e Entry) (*ccmap.Map, error) { return r.read(e, newLoad(r.within)) }
+
+// read reads an entry, within a load.
+func (r *Reader) read(e Entry, l *load) (*ccmap.Map, error) {
 	if e.log == nil {
-		m, err := readMap(r.disk, e.Name, r.within)
+		m, err := readMap(r.disk, e.Name, l.next())
 		if err != nil {
 			return nil, fmt.Errorf("read stored profile: %w", err)
 		}
@@ -259,7 +267,10 @@ func (r *Reader) Read(e Entry) (*ccmap.Map, error) {
 		return nil, fmt.Errorf("read stored profile: %w", err)
 	}
 	defer log.Close()
-	all := merge(e.log.key, e.log.streams, log.Read)
+	all, err := merge(e.log.key, e.log.streams, log.Read, l.beside())
+	if err != nil {
+		return nil, fmt.Errorf("read stored profile: %w", err)
+	}
 	if all.Lost > 0 {
 		return nil, advice.Add(fmt.Errorf("read the log of the store: %d frames are gone", all.Lost),
 			"They were filed meanwhile: try again.")
@@ -269,11 +280,14 @@ func (r *Reader) Read(e Entry) (*ccmap.Map, error) {
 
 // Sum returns the sum of entries, which [Reader.Resolve] gives.
 func (r *Reader) Sum(entries []Entry) (*ccmap.Map, error) {
-	sum := ccmap.New(ccmap.Options{})
+	l, sum := newLoad(r.within), ccmap.New(ccmap.Options{})
 	for _, e := range entries {
-		m, err := r.Read(e)
+		m, err := r.read(e, l)
 		if err == nil {
 			err = sum.Merge(m.Snapshot())
+		}
+		if err == nil {
+			err = l.hold(sum)
 		}
 		if err != nil {
 			return nil, err
@@ -283,7 +297,7 @@ func (r *Reader) Sum(entries []Entry) (*ccmap.Map, error) {
 	return sum, nil
 }
 
-// Delete removes the file of an entry. Whoever reads it goes on reading. The best file of a build is another name: it
+// Delete removes the file of an entry. A reader that has it open goes on reading. The best file of a build is another name: it
 // must be deleted, too.
 func (r *Reader) Delete(e Entry) error {
 	if e.Name == "" {
@@ -295,7 +309,7 @@ func (r *Reader) Delete(e Entry) error {
 	return nil
 }
 
-// Checked says what Check has found.
+// Checked is the result of Check.
 type Checked struct {
 	Files     int   // that are whole
 	Bytes     int64 // of them
@@ -340,24 +354,4 @@ func (r *Reader) Check(ctx context.Context, progress func(done, of int)) (Checke
 		}
 	}
 	return c, nil
-}
-
-// Open returns the bytes of an entry: JSON under zstd.
-func (r *Reader) Open(e Entry) (io.ReadCloser, error) {
-	if e.log == nil {
-		f, err := r.disk.Open(e.Name)
-		if err != nil {
-			return nil, fmt.Errorf("open stored profile: %w", err)
-		}
-		return f, nil
-	}
-	m, err := r.Read(e)
-	if err != nil {
-		return nil, err
-	}
-	var b bytes.Buffer
-	if err := writeProfile(&b, m.Snapshot()); err != nil {
-		return nil, fmt.Errorf("open stored profile: %w", err)
-	}
-	return io.NopCloser(&b), nil
 }

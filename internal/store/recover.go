@@ -16,7 +16,7 @@ import (
 // kind is short for a kind of frames.
 type kind = deltalog.Kind
 
-// Recovered is what the log has of a key and no file has: the process that counted it has ended without filing it.
+// Recovered has the counts of a key that are in the log and in no file: their process has ended without filing them.
 type Recovered struct {
 	Key      Key
 	Process  Process // of the last frame
@@ -38,7 +38,7 @@ func (s *Store) readLog() {
 	s.dropSegments()
 }
 
-// describeDamage says what was skipped, "" if nothing was. A torn end is what a kill leaves.
+// describeDamage counts the parts that were skipped, "" if none was. A torn end is no damage: a kill leaves one.
 func describeDamage(d deltalog.Damage, unread int) string {
 	if d.Stretches == 0 && d.Unread == 0 && unread == 0 {
 		return ""
@@ -71,7 +71,7 @@ func exists(d fileSystem, name string) bool {
 	return !errors.Is(err, fs.ErrNotExist)
 }
 
-// Recovered returns what the log had in no file when the store was opened, one a key. It reads the frames, which may
+// Recovered returns the counts that were in the log and in no file when the store was opened, one a key. It reads the frames, which may
 // take seconds, and may be called beside all else, once, and before the first File.
 func (s *Store) Recovered() []Recovered {
 	s.mu.Lock()
@@ -80,7 +80,7 @@ func (s *Store) Recovered() []Recovered {
 	s.mu.Unlock()
 	var all []Recovered
 	for _, k := range slices.SortedFunc(maps.Keys(keys), compareKeys) {
-		r := merge(k, keys[k], s.readFrame)
+		r, _ := merge(k, keys[k], s.readFrame, nil)
 		r.Stream = s.NewStream(k)
 		for _, t := range keys[k] {
 			r.Stream.absorbed = append(r.Stream.absorbed, mark{t.id, t.last})
@@ -114,8 +114,8 @@ func (s *Store) readFrame(at deltalog.Position) (deltalog.Frame, error) {
 }
 
 // merge adds up the streams of a key. A VM counts its points itself, since the start of its process: of the streams
-// of one start the last one has them all, and the points of several starts add up.
-func merge(k Key, streams []stream, read func(deltalog.Position) (deltalog.Frame, error)) Recovered {
+// of one start the last one has them all, and the points of several starts add up. The error is the load's.
+func merge(k Key, streams []stream, read func(deltalog.Position) (deltalog.Frame, error), l *load) (Recovered, error) {
 	r := Recovered{Key: k, Map: ccmap.New(ccmap.Options{})}
 	last := make(map[Process]uint64) // stream that has counted for a process
 	for _, t := range streams {
@@ -132,22 +132,28 @@ func merge(k Key, streams []stream, read func(deltalog.Position) (deltalog.Frame
 	decoder := column.NewDecoder(r.Map.Names())
 	for _, t := range streams {
 		for _, f := range t.frames {
-			if err := r.add(decoder, f, read, last[f.process] == t.id); err != nil {
+			if err := r.add(decoder, f, read, last[f.process] == t.id, l); err != nil {
 				r.Lost++
+			}
+			if err := l.hold(r.Map); err != nil {
+				return r, err
 			}
 		}
 	}
 	boundMeta(r.Map.Meta())
-	return r
+	return r, nil
 }
 
-// add adds a frame.
-func (r *Recovered) add(d *column.Decoder, f logged, read func(deltalog.Position) (deltalog.Frame, error), hasPoints bool) error {
+// add adds a frame, within a load.
+func (r *Recovered) add(d *column.Decoder, f logged, read func(deltalog.Position) (deltalog.Frame, error), hasPoints bool, l *load) error {
+	if err := l.take(f.at.Size(), f.at.Size()); err != nil {
+		return err
+	}
 	frame, err := read(f.at)
 	if err != nil {
 		return err
 	}
-	m, err := decodeBody(d, frame.Body, frame.Encoding)
+	m, err := decodeBody(d, frame.Body, frame.Encoding, l)
 	if err != nil {
 		return err
 	}

@@ -62,6 +62,7 @@ type Store struct {
 
 	filing    sync.Mutex
 	index     *index
+	unlike    map[phaseKey]int // periods in a row that were unlike all phases
 	opened    time.Time
 	retention retention
 	recorded  map[string]bool // files of compile records that end with a whole line
@@ -109,7 +110,10 @@ func makeTargets(dir string) error {
 
 // open opens the store of a directory that is locked.
 func open(o Options, d fileSystem) (*Store, error) {
-	s := &Store{Options: o, disk: d, log: o.Logger, opened: time.Now(), ledger: newLedger(), recorded: make(map[string]bool)}
+	s := &Store{
+		Options: o, disk: d, log: o.Logger, opened: time.Now(), ledger: newLedger(),
+		unlike: make(map[phaseKey]int), recorded: make(map[string]bool),
+	}
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
 	}
@@ -235,7 +239,7 @@ func (s *Store) replace(name string, write func(io.Writer) error) error {
 	return replace(s.disk, name, write)
 }
 
-// Stream is what the log has of one map, as its owner counts it. Its methods are the store's.
+// Stream is the part of the log that one map has, as its owner counts it. Its methods are the store's.
 //
 //	id, key      never change
 //	all others   under the store's mu
@@ -248,10 +252,10 @@ type Stream struct {
 	absorbed []mark // recovered streams that it goes on with
 }
 
-// Key returns what the stream is of.
+// Key returns the key of the stream's profile.
 func (t *Stream) Key() Key { return t.key }
 
-// marks returns what the log has of the stream.
+// marks returns marks of all frames of the stream in the log.
 func (t *Stream) marks() (marks []mark) {
 	if t.tried > 0 {
 		marks = append(marks, mark{t.id, t.tried})
@@ -259,7 +263,7 @@ func (t *Stream) marks() (marks []mark) {
 	return append(marks, t.absorbed...)
 }
 
-// Frame is what a map has counted since the last frame of its stream.
+// Frame has the counts of a map since the last frame of its stream.
 type Frame struct {
 	Stream   *Stream
 	Process  Process
@@ -289,7 +293,7 @@ func (s *Store) overgrown() bool {
 }
 
 // Append appends frames to the log, with one sync for all. On an error none is acknowledged: the caller goes on
-// counting, and its next frames have what these had. So a frame is what came since the last one that was
+// counting, and its next frames have these counts, too. So a frame has all counts since the last one that was
 // acknowledged. The frames of one stream are appended one after another.
 func (s *Store) Append(frames ...Frame) error {
 	if len(frames) == 0 {
@@ -329,7 +333,7 @@ func (s *Store) Append(frames ...Frame) error {
 	return nil
 }
 
-// append appends frames, and with them what the log does not know of yet. The caller holds mu.
+// append appends frames, and with them the filings that the log has not confirmed yet. The caller holds mu.
 func (s *Store) append(frames []deltalog.Frame, heads []head) error {
 	if s.closed {
 		return fmt.Errorf("store %s: %w", s.Dir, fs.ErrClosed)
@@ -373,7 +377,7 @@ func (s *Store) Renamed(t *Stream, k Key) *Stream {
 	return &Stream{id: newID(), key: k, absorbed: t.marks()}
 }
 
-// Drop gives a stream up: what the log has of it counts nowhere. The stream may go on.
+// Drop gives a stream up: its frames in the log count nowhere. The stream may go on.
 func (s *Store) Drop(t *Stream) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -398,7 +402,7 @@ func (s *Store) LogBytes() (n int64) {
 	return n
 }
 
-// Damage says what the log had that could not be read when the store was opened, "" if it was whole.
+// Damage describes the parts of the log that could not be read when the store was opened, "" if it was whole.
 func (s *Store) Damage() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -55,12 +55,19 @@ func (c *coder) offset(v *uint32) {
 	*v = uint32(i)
 }
 
-func (c *coder) float(v *float64) {
+// fixed codes a number that is seldom small.
+func (c *coder) fixed(v *uint64) {
 	if c.reading {
-		*v = math.Float64frombits(c.in.U64())
+		*v = c.in.U64()
 	} else {
-		c.out = binary.LittleEndian.AppendUint64(c.out, math.Float64bits(*v))
+		c.out = binary.LittleEndian.AppendUint64(c.out, *v)
 	}
+}
+
+func (c *coder) float(v *float64) {
+	bits := math.Float64bits(*v)
+	c.fixed(&bits)
+	*v = math.Float64frombits(bits)
 }
 
 func (c *coder) bool(v *bool) {

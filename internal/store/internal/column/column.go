@@ -27,6 +27,9 @@ func Append(b []byte, s *ccmap.Snapshot) []byte {
 	list(&w.coder, &w.methods, w.method)
 	w.nodes()
 	w.lists()
+	if slices.ContainsFunc(w.methods, func(m ccmap.Method) bool { return m.Body != 0 }) {
+		w.bodies(w.methods)
+	}
 	return w.out
 }
 
@@ -60,15 +63,28 @@ func (d *Decoder) Decode(b []byte) (*ccmap.Map, error) {
 	r.nodes()
 	r.lists()
 	if r.in.Err == nil && !r.in.Empty() {
+		r.bodies(methods)
+	}
+	if r.in.Err == nil && !r.in.Empty() {
 		r.in.Fail(errRest)
 	}
 	if r.in.Err != nil {
 		return nil, fmt.Errorf("decode map: %w", r.in.Err)
 	}
+	for i := range methods {
+		r.names.SetBody(r.ids[i], methods[i].Body)
+	}
 	return m, nil
 }
 
-// method codes the description of a method.
+// bodies codes the bodies of methods, after all else: a map in which no body is known ends before them.
+func (c *coder) bodies(methods []ccmap.Method) {
+	for i := range methods {
+		c.fixed(&methods[i].Body)
+	}
+}
+
+// method codes the description of a method without its body.
 func (c *coder) method(m *ccmap.Method) {
 	c.text(&m.Name)
 	c.text(&m.Signature)

@@ -58,6 +58,11 @@ func TestRestoresWhatJSONRestores(t *testing.T) {
 func drawNames(t *rapid.T, m *ccmap.Map) {
 	names := m.Names()
 	s := m.Snapshot()
+	if rapid.Bool().Draw(t, "bodies") {
+		for id := ccmap.FirstID; int(id) < names.Len(); id++ {
+			names.SetBody(id, rapid.Uint64().Draw(t, "body"))
+		}
+	}
 	for n := range s.Nodes() {
 		if n.ID == 0 || n.Parent == 0 {
 			continue
