@@ -5,12 +5,12 @@ import (
 	"unsafe"
 )
 
-// MixedBodies is the [Method.Body] of a method that had several: in a sum of profiles of two
-// builds, say. It equals no body, so that nothing is concluded from it.
+// MixedBodies is the [Method.Body] of a method that had several bodies, for example in a sum of
+// profiles of two builds. It equals no body, so [Fit] never takes it for unchanged code.
 const MixedBodies uint64 = 1<<64 - 1
 
-// joinBodies returns the body of a method that two sources describe: the one that is known, or
-// MixedBodies. The order of sources does not matter.
+// joinBodies returns the body of a method that two sources describe. If both know a body and the two
+// differ, it is MixedBodies. The order of sources does not matter.
 func joinBodies(a, b uint64) uint64 {
 	switch {
 	case a == 0 || a == b:
@@ -21,10 +21,10 @@ func joinBodies(a, b uint64) uint64 {
 	return MixedBodies
 }
 
-// bodies are the bodies of methods, which can become known after the methods. The owner's lock
-// guards writing; readers need none.
+// bodies are the bodies of methods, which can become known after the methods. Writers hold the
+// owner's lock; readers need no lock.
 type bodies struct {
-	list atomic.Pointer[[]atomic.Uint64] // by MethodID; shorter than the table of methods, perhaps
+	list atomic.Pointer[[]atomic.Uint64] // by MethodID; may be shorter than the table of methods
 }
 
 func (b *bodies) at(id MethodID) uint64 {
@@ -35,8 +35,8 @@ func (b *bodies) at(id MethodID) uint64 {
 	return (*list)[id].Load()
 }
 
-// join adds what is known of a body, in a table of so many methods, and returns the memory that
-// it took, bytes. A reader that has the list of before sees what was known before.
+// join joins a body to the one that is known, in a table of so many methods. It returns the memory
+// that this took, in bytes. A reader that still has the old list sees the old bodies.
 func (b *bodies) join(id MethodID, body uint64, methods int) (bytes int64) {
 	list := b.list.Load()
 	if list == nil || int64(id) >= int64(len(*list)) {
@@ -55,9 +55,8 @@ func (b *bodies) join(id MethodID, body uint64, methods int) (bytes int64) {
 	return bytes
 }
 
-// SetBody says what the body of a method is, see [Method.Body]. A body that is unknown becomes
-// known. A method that has another body already has [MixedBodies] from then on. A method that is
-// not in the table, and the body 0, are dropped.
+// SetBody sets the body of a method, see [Method.Body]. A method that already has another body gets
+// [MixedBodies]. SetBody ignores a method that is not in the table, and the body 0.
 func (n *Names) SetBody(id MethodID, body uint64) {
 	if int64(id) >= int64(n.Len()) || joinBodies(n.bodies.at(id), body) == n.bodies.at(id) {
 		return

@@ -6,39 +6,41 @@ import (
 	"strings"
 )
 
-// Build tells [Fit] what a build of a program has.
+// Build describes the methods and calls of a build of a program to [Fit].
 type Build interface {
-	// Method describes the method of this name and signature. Its Body is 0 where that is not known.
-	// A method that the build does not know is reported by false.
+	// Method describes the method of this name and signature. A Body of 0 is unknown. Method reports
+	// false if the build does not know the method.
 	Method(name, signature string) (m Method, known bool)
 
-	// MayCall reports whether the caller calls the callee at an offset, or any method there; and whether
-	// the build knows the calls of the caller at all. Both are described as in the older build.
+	// MayCall reports whether the caller calls the callee at an offset, or may call any method there. It
+	// reports as well whether the build knows the calls of the caller at all. Both methods are described
+	// as in the older build.
 	MayCall(caller Method, offset uint32, callee Method) (may, known bool)
 }
 
-// Stale is a method whose code is another in the new build.
+// Stale is a method with other code in the new build.
 type Stale struct {
 	Method Method   // as in the older build
 	Total  Counters // of the contexts that were cut at it
 	Calls  bool     // the method stays: contexts were cut at calls that it no longer does
 }
 
-// Fit returns of an older build's profile what still holds in a build, with the methods as
-// that build has them. A method whose Body is known in both builds and differs is stale:
+// Fit returns the part of an older build's profile that still holds in a build. The result has the
+// methods of the new build. A method is stale if both builds know its Body and the two differ:
 //
-//   - Where the build knows its calls, contexts that go on through calls which it still does stay.
-//     They are cut at all others. Samples at a position of the method count for the method alone.
-//   - Else contexts are cut at the method itself: they end in its caller, which gains nothing.
+//   - If the new build knows the calls of the method, a context stays as far as its calls still exist.
+//     It is cut at the first call that does not. Samples at a position of the method count for the
+//     method alone.
+//   - Otherwise contexts are cut at the method itself: they end in its caller, which gains nothing.
 //
-// What was inlined into a stale method counts as stale with it, as it is the same code. Points of
-// stale methods are dropped, but for points of calls that may all still happen; and so are contexts
-// of points that were cut, pruned totals of stale methods and of calls to them, addresses of
+// A method that was inlined into a stale method is stale, too: they share their code. Fit drops the
+// points of stale methods, except points of calls that may all still happen. It drops points in
+// contexts that were cut, pruned totals of stale methods and of calls to them, addresses of
 // instructions, and recent counters.
 //
-// Cut contexts are counted once, for the outermost method that is stale: the total of the result and
-// those of the stale methods add up to the total of s. The largest come first. A method
-// that either build does not know is not stale.
+// A cut context counts once, for its outermost stale method. So the total of the result and the
+// totals of the stale methods add up to the total of s. The list begins with the largest total. A
+// method that either build does not know is not stale.
 func Fit(s *Snapshot, b Build) (*Map, []Stale) {
 	f := newFitting(s, b)
 	f.addNodes()
@@ -50,7 +52,7 @@ func Fit(s *Snapshot, b Build) (*Map, []Stale) {
 	return f.to, f.stales()
 }
 
-// fitting is the making of a map that fits a build.
+// fitting builds a map that fits a build.
 type fitting struct {
 	from    *Snapshot
 	build   Build
@@ -64,7 +66,7 @@ type staleKey struct {
 	calls  bool
 }
 
-// fitted is what became of a method.
+// fitted is a method of the older build, and its counterpart in the new one.
 type fitted struct {
 	Method           // as the older build has it
 	id      MethodID // in the result; NoMethod: not asked for yet
@@ -113,11 +115,11 @@ func (f *fitting) stillCalls(caller MethodID, offset uint32, callee MethodID) bo
 	return known && (may || f.methods[callee].isPseudo())
 }
 
-// place is where a node of the older map has gone to.
+// place is the place of an older map's node in the result.
 type place struct {
 	node    NodeID // in the result
-	cut     bool   // it is gone, and counts for stale
-	changed bool   // its code is another now
+	cut     bool   // the node is gone, and counts for stale
+	changed bool   // the code of its method changed
 	stale   staleKey
 }
 
@@ -136,7 +138,7 @@ func (f *fitting) addNodes() {
 	}
 }
 
-// placeOf returns where a node goes to, whose parent has gone to above.
+// placeOf returns the place of a node. Its parent has the place above.
 func (f *fitting) placeOf(n Node, above place) place {
 	caller := f.from.at(n.Parent).method // of the root: unused, as nothing there has changed
 	switch {
@@ -154,13 +156,13 @@ func (f *fitting) placeOf(n Node, above place) place {
 	return place{node: f.to.Child(above.node, n.Offset, f.method(n.Method)), changed: changed}
 }
 
-// whole reports whether nothing was cut at a method itself.
+// whole reports whether no context was cut at the method itself.
 func (f *fitting) whole(id MethodID) bool {
 	return id == NoMethod || !f.methods[id].changed || f.callsKnown(id)
 }
 
-// addEvicted adds the totals of pruned contexts. Those hang at nodes that stay, or were cut, so that
-// only activations count in the totals of stale methods.
+// addEvicted adds the totals of pruned contexts. The samples of these contexts hang at nodes that stay
+// or were cut. So only their activations are left to count for stale methods.
 func (f *fitting) addEvicted() {
 	for e := range f.from.PrunedEdges() {
 		key := staleKey{e.Callee, false}
@@ -182,8 +184,8 @@ func (f *fitting) addEvicted() {
 	}
 }
 
-// keepsEdge reports whether the totals of an edge stay: not those of a position in a method that has
-// changed.
+// keepsEdge reports whether the totals of an edge stay. Totals of positions go with the old code of
+// their method.
 func (f *fitting) keepsEdge(e PrunedEdge) bool {
 	if !f.whole(e.Caller) || !f.whole(e.Callee) {
 		return false
@@ -225,8 +227,8 @@ func (f *fitting) keepsPoint(p *Point) bool {
 	return true
 }
 
-// stillReaches reports whether a point of a method that has changed is of a call that the method may
-// still do, with all its targets.
+// stillReaches reports whether a point is of a call that its changed method may still do, to all targets
+// of the point.
 func (f *fitting) stillReaches(p *Point) bool {
 	if p.Kind != PointCall || len(p.Values) == 0 {
 		return false
@@ -236,8 +238,7 @@ func (f *fitting) stillReaches(p *Point) bool {
 	})
 }
 
-// adoptPositions adds the lines of positions in methods that have not changed, and the calls that were
-// inlined into them.
+// adoptPositions adds the lines of positions in unchanged methods, and the calls that were inlined there.
 func (f *fitting) adoptPositions() {
 	stays := func(id MethodID) bool { return f.methods[id].id != NoMethod && !f.methods[id].changed }
 	for at, line := range f.from.names.lines.all() {
@@ -252,7 +253,7 @@ func (f *fitting) adoptPositions() {
 	}
 }
 
-// stales returns what was cut.
+// stales lists the methods that contexts were cut at.
 func (f *fitting) stales() []Stale {
 	var list []Stale
 	for id := range f.methods {

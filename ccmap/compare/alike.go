@@ -43,7 +43,7 @@ func isNamed(name string) func(ccmap.Method) bool {
 	return func(m ccmap.Method) bool { return strings.TrimSuffix(m.Name, ".abi0") == name }
 }
 
-// unseenBetween returns what to leave out of each of two profiles of CPU time.
+// unseenBetween returns the things to leave out of each of two profiles of CPU time.
 func unseenBetween(a, b *ccmap.Snapshot) (ofA, ofB []*unseen) {
 	if a.Meta().Unit != ccmap.CPUTime || b.Meta().Unit != ccmap.CPUTime {
 		return nil, nil
@@ -91,8 +91,8 @@ func hasKernel(s *ccmap.Snapshot) bool {
 	return false
 }
 
-// seenByBoth returns two profiles without what only one of them can have, and lists that. Pruned profiles stay as they
-// are: pruned nodes have no stacks to change.
+// seenByBoth returns two profiles without the things that only one of them can have, and lists these things. Pruned
+// profiles stay as they are: pruned nodes have no stacks to change.
 func seenByBoth(a, b *ccmap.Snapshot, w Weight) (seenA, seenB *ccmap.Snapshot, left []LeftOut) {
 	if a.Pruned() || b.Pruned() {
 		return a, b, nil
@@ -142,7 +142,7 @@ func unseenNodes(s *ccmap.Snapshot, things []*unseen) []*unseen {
 	return of
 }
 
-// rebuilt returns a profile whose counts of things are their callers', or nobody's.
+// rebuilt returns a profile without things: their counts go to their callers, or are dropped.
 func rebuilt(s *ccmap.Snapshot, of []*unseen) *ccmap.Snapshot {
 	m := ccmap.New(ccmap.Options{Names: s.Names()})
 	*m.Meta() = s.Meta()

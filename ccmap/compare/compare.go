@@ -14,8 +14,8 @@ var ErrEmpty = errors.New("nothing to compare")
 // Compare compares two profiles. It takes O(n log n) time and O(n) space for n
 // nodes in both. The snapshots may be the same one.
 //
-// What only one of both profiles can have, however the program behaves, is left out (see
-// [LeftOut]), unless one was pruned, or the options say what to absorb.
+// Compare leaves out samples that only one of the profiles can have, however the program behaves (see
+// [LeftOut]). It does not if one of them was pruned, or if the options name methods to absorb.
 //
 // The error wraps [ErrEmpty] or, where the profiles measure different things,
 // [ccmap.ErrUnlike], or says which option makes no sense.

@@ -39,8 +39,8 @@ type Diff struct {
 	Level  float64
 	Least  float64 // points
 	CutAt  int     // see [Result]
-	// LeftOut lists what was left out of the profiles, so that they compare by what both can have: a profile of
-	// runtime/pprof, for example, has no time in the kernel.
+	// LeftOut lists the things that only one of the profiles can have, and that were left out of the other: a
+	// profile of runtime/pprof, for example, has no time in the kernel.
 	LeftOut []LeftOut
 
 	Methods  Changes // with all their callees
@@ -55,9 +55,9 @@ type Changes struct {
 	Tested      int      // how many have enough samples to be significant
 	More        int      // how many the limit left out
 
-	// Detectable is how many points two shares have to be apart, of which the smaller is 10 %,
-	// so that nine times in ten the change is called significant. It is 0 if nothing was
-	// tested, and 100 if not even the largest change would be.
+	// Detectable is how many points a share of 10 % must grow to be called significant nine
+	// times in ten. It is 0 if nothing was tested, and 100 if even the largest change would
+	// not be significant.
 	Detectable float64
 }
 
@@ -116,8 +116,8 @@ func (o DiffOptions) checked() (DiffOptions, error) {
 // quarters of its change or more, and is as significant: the change is listed
 // there.
 //
-// What only one of both profiles can have, however the program behaves, is left out (see
-// [LeftOut]), unless one was pruned.
+// Differences leaves out samples that only one of the profiles can have, however the program behaves
+// (see [LeftOut]). It does not if one of them was pruned.
 //
 // The error wraps [ErrEmpty] or, where the profiles measure different things,
 // [ccmap.ErrUnlike], or says which option makes no sense.
@@ -238,8 +238,7 @@ func (s side) independentLike(value, observations uint64, w Weight) float64 {
 	return float64(w.of(s.Total())) / float64(value) * float64(observations) / s.effect
 }
 
-// detectable returns how many points apart two shares have to be, of which the smaller is 10 %, to be significant nine
-// times in ten.
+// detectable returns how many points a share of 10 % must grow to be significant nine times in ten.
 func (w judge) detectable(tested int) float64 {
 	if tested == 0 {
 		return 0

@@ -24,7 +24,7 @@ func PrecisionOf(s *ccmap.Snapshot, w Weight) Precision {
 // deviations95 is the number of deviations that 95 % of a normal distribution lie within.
 const deviations95 = 1.959964
 
-// Interval returns the 95 % interval of the share of an item with such counts, in percent, in which a sample counts once.
+// Interval returns the 95 % interval of the share of an item with such counts, in percent. A sample counts once in it.
 // The interval is Wilson's (J. Am. Stat. Assoc. 22, 1927): it holds for small shares, too. Nothing sampled: 0 to 100.
 func (p Precision) Interval(c ccmap.Counters) (low, high float64) {
 	n, value := p.independentLike(c), float64(p.weight.of(c))

@@ -38,8 +38,8 @@ type Result struct {
 	// to a method, in either profile.
 	UnionNodes int
 
-	// LeftOut lists what was left out of the profiles, so that they compare by what both can have: a profile of
-	// runtime/pprof, for example, has no time in the kernel.
+	// LeftOut lists the things that only one of the profiles can have, and that were left out of the other: a
+	// profile of runtime/pprof, for example, has no time in the kernel.
 	LeftOut []LeftOut
 
 	// CutAt is how many of the innermost frames of each stack were compared, because
@@ -108,7 +108,7 @@ type Coverage struct {
 	HotA int     // hot edges of A
 	HotB int
 	// AB is the percentage of A's hot edges that B has, BA the reverse; 100
-	// where there are none.
+	// if there are no hot edges.
 	AB float64
 	BA float64
 }

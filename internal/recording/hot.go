@@ -15,8 +15,7 @@ import (
 	"github.com/ccmapd/ccmapd/manager"
 )
 
-// Hot is what is known of a hot method, edge or path when it becomes hot: what a compiler, or a person, wants to know
-// before it acts. As JSON it has the schema "hot" of docs/commands.schema.json, which is made from the tags here. Names
+// Hot describes a method, edge or path that has become hot, for a compiler or a person to act on. As JSON it has the schema "hot" of docs/commands.schema.json, which is made from the tags here. Names
 // are foreign: terminal.LineJSON writes them.
 type Hot struct {
 	Kind      string   `json:"kind" doc:"what is hot: method, edge or path"`
@@ -197,7 +196,7 @@ func (d describer) recent(e manager.Event) *Recent {
 	return &Recent{int64(d.s.Meta().Window), now.Time, figure.Share(weight(now), weight(recent.Total()))}
 }
 
-// countersIn returns the counters in a snapshot of what an event is about.
+// countersIn returns the counters of an event's method, edge or path in a snapshot.
 func countersIn(s *ccmap.Snapshot, e manager.Event) ccmap.Counters {
 	if e.Path != nil {
 		return countPath(s, e.Path).Distinct
@@ -228,24 +227,24 @@ type above struct {
 }
 
 // callers returns the calls that lead to what is hot.
-func (d describer) callers(e manager.Event) (listed []Caller, others *Others, none float64) {
+func (d describer) callers(e manager.Event) (first []Caller, others *Others, none float64) {
 	all, whole := d.above(e)
 	slices.SortFunc(all, func(a, b above) int {
-		return cmp.Or(cmp.Compare(b.weight, a.weight), cmp.Compare(a.call.Method, b.call.Method), cmp.Compare(a.call.Offset, b.call.Offset))
+		return cmp.Or(cmp.Compare(a.call.Method, b.call.Method), cmp.Compare(a.call.Offset, b.call.Offset))
 	})
-	listed = []Caller{}
+	first = listed(all, func(a above) int64 { return a.weight }, func(a above) Caller {
+		return Caller{d.called(a.call), figure.Share(a.weight, whole)}
+	})
 	var known, rest int64
 	for i, a := range all {
-		if known += a.weight; i < mostListed {
-			listed = append(listed, Caller{d.called(a.call), figure.Share(a.weight, whole)})
-		} else {
+		if known += a.weight; i >= mostListed {
 			rest += a.weight
 		}
 	}
-	if n := len(all) - len(listed); n > 0 {
+	if n := len(all) - len(first); n > 0 {
 		others = &Others{n, figure.Share(rest, whole)}
 	}
-	return listed, others, figure.Share(max(whole-known, 0), whole)
+	return first, others, figure.Share(max(whole-known, 0), whole)
 }
 
 // above returns the calls one step above what is hot, and the weight of all occurrences.
@@ -307,10 +306,17 @@ func (d describer) calls(e manager.Event) []Call {
 			sites = append(sites, site)
 		}
 	}
-	slices.SortStableFunc(sites, func(a, b ccmap.CallSite) int { return cmp.Compare(weight(b.Total()), weight(a.Total())) })
-	all := []Call{}
-	for _, site := range sites[:min(len(sites), mostListed)] {
-		all = append(all, d.call(site, points, whole))
+	return listed(sites, func(s ccmap.CallSite) int64 { return weight(s.Total()) }, func(s ccmap.CallSite) Call {
+		return d.call(s, points, whole)
+	})
+}
+
+// listed describes as many things as an event lists, the hottest first. The list is never nil.
+func listed[T, Described any](things []T, heat func(T) int64, describe func(T) Described) []Described {
+	slices.SortStableFunc(things, func(a, b T) int { return cmp.Compare(heat(b), heat(a)) })
+	all := []Described{}
+	for _, t := range things[:min(len(things), mostListed)] {
+		all = append(all, describe(t))
 	}
 	return all
 }
@@ -353,12 +359,7 @@ func (d describer) points(of ccmap.MethodID) []Point {
 			own = append(own, p)
 		}
 	}
-	slices.SortStableFunc(own, func(a, b ccmap.Point) int { return cmp.Compare(b.Count, a.Count) })
-	all := []Point{}
-	for _, p := range own[:min(len(own), mostListed)] {
-		all = append(all, d.point(p))
-	}
-	return all
+	return listed(own, func(p ccmap.Point) int64 { return p.Count }, d.point)
 }
 
 func (d describer) pointsOf(of ccmap.MethodID) (own []ccmap.Point) {
