@@ -72,7 +72,7 @@ func (s *textScanner) text(lead string) (value string, found bool) {
 	return string(quoted[1 : size-1]), true
 }
 
-// plainString returns the length of the string that b begins with: 0 if there is none, or if it has escapes, control
+// plainString returns the length of the string that b begins with: 0 without a string, or if it has escapes, control
 // characters or bytes that are not UTF-8.
 func plainString(b []byte) int {
 	if len(b) == 0 || b[0] != '"' {

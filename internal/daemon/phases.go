@@ -6,8 +6,8 @@ import (
 )
 
 // The store keeps a best profile for each phase of a build, and offers the one of the phase that the program was last
-// in. The daemon tells it when a program changes, and what a new process begins with: its phase may be another than
-// the last process had.
+// in. The daemon tells it about changes of a program, and about the first samples of a new process: it may be in another
+// phase than the last process was.
 
 // run is the run of a slot's process, until its first samples have told its phase.
 type run struct {
@@ -16,7 +16,7 @@ type run struct {
 	told bool
 }
 
-// begins returns what the run of a slot's process has counted when that is first enough to tell its phase, else nil.
+// begins returns the counts of a run when they are first enough to tell its phase, else nil.
 // The target's filing is locked.
 func (s *unfiled) begins(of store.Process, now *ccmap.Snapshot) (*ccmap.Snapshot, error) {
 	r := &s.slot.run

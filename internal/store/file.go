@@ -76,12 +76,11 @@ func (s *Store) File(k Key, from, to time.Time, whole *ccmap.Snapshot, streams .
 	defer s.filing.Unlock()
 	h := head{}
 	s.mu.Lock()
-	closed := s.closed
 	for _, t := range streams {
 		h.Marks = append(h.Marks, t.marks()...)
 	}
 	s.mu.Unlock()
-	if closed {
+	if s.isClosed() {
 		return "", fmt.Errorf("file period: store %s: %w", s.Dir, fs.ErrClosed)
 	}
 	name, err := s.newName(k.dir(), fileName{from: from, to: to, owner: k.Owner})

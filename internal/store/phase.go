@@ -35,8 +35,7 @@ type phase struct {
 	inode  uint64
 }
 
-// phases returns the phases that the files of an owner in a directory have, and the best file; its path is empty if
-// there is none.
+// phases returns the phases of an owner's files in a directory, and the best file; without one its path is empty.
 func (s *Store) phases(dir string, o process.Owner) (all []phase, best phase) {
 	infos, err := s.disk.List(dir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -176,7 +175,7 @@ func (k phaseKey) name(number int) string {
 // beginPhase makes a file the best one of a new phase, and offers it.
 func (s *Store) beginPhase(at phaseKey, phases []phase, name string) error {
 	last := phases[len(phases)-1]
-	if last.number == 0 { // the best file becomes that of the first phase
+	if last.number == 0 { // the best file gets the name of the first phase
 		last.number = 1
 		if err := s.linkAs(last.path, at.name(last.number)); err != nil {
 			return err
@@ -227,6 +226,13 @@ func (s *Store) isSame(a, b string) bool {
 	return err == nil && err2 == nil && inode(x) != 0 && inode(x) == inode(y)
 }
 
+// isClosed reports whether the store was closed: another process may write to it.
+func (s *Store) isClosed() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.closed
+}
+
 // Offer makes the phase that a new run is most like the best of its build, for all that ask for it. The run has
 // [PhaseSamples] samples or some more. It does nothing for a build that has one phase.
 func (s *Store) Offer(k Key, run *ccmap.Snapshot) error {
@@ -234,7 +240,7 @@ func (s *Store) Offer(k Key, run *ccmap.Snapshot) error {
 	defer s.filing.Unlock()
 	at := k.ofPhases()
 	phases, best := s.phases(at.dir, at.owner)
-	if len(phases) < 2 {
+	if len(phases) < 2 || s.isClosed() {
 		return nil
 	}
 	all := s.compareAll(phases, run)

@@ -283,7 +283,10 @@ func (r *Reader) Sum(entries []Entry) (*ccmap.Map, error) {
 	l, sum := newLoad(r.within), ccmap.New(ccmap.Options{})
 	for _, e := range entries {
 		m, err := r.read(e, l)
-		if err == nil {
+		switch {
+		case err == nil && len(entries) == 1 && m.Meta().Window == 0: // as in a sum
+			sum = m
+		case err == nil:
 			err = sum.Merge(m.Snapshot())
 		}
 		if err == nil {

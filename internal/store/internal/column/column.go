@@ -77,7 +77,7 @@ func (d *Decoder) Decode(b []byte) (*ccmap.Map, error) {
 	return m, nil
 }
 
-// bodies codes the bodies of methods, after all else: a map in which no body is known ends before them.
+// bodies codes the bodies of methods, after all else. They are left out if none is known.
 func (c *coder) bodies(methods []ccmap.Method) {
 	for i := range methods {
 		c.fixed(&methods[i].Body)
