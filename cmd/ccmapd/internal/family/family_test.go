@@ -142,10 +142,15 @@ func attach(t *testing.T, held bool, open func(*household, int) session.Opener, 
 		Interval: time.Millisecond, Quiet: true, Logger: slog.New(slog.DiscardHandler), Tuning: func() tuning.Config { return tuning.Config{Off: true} },
 		Dumps: func(int) []manager.Dump { return []manager.Dump{h.dump("main")} },
 	}
+	ofChild := config
+	ofChild.Store = func(sampler.Info) manager.Dump {
+		t.Error("the session of a child files its profile, which is of its program")
+		return h.dump("a child's own")
+	}
 	var err error
 	h.Family, err = Open(Options{
 		PID: c.Process.Pid, Logger: config.Logger,
-		Session: func(_ context.Context, pid int) (session.Config, session.Opener) { return config, open(h, pid) },
+		Session: func(_ context.Context, pid int) (session.Config, session.Opener) { return ofChild, open(h, pid) },
 		Outputs: func(name string, _ int) []manager.Dump { return []manager.Dump{h.dump(name)} },
 	})
 	if err != nil {

@@ -207,7 +207,7 @@ func (f *Family) attach(m *member) (s *session.Session, err error) {
 func (f *Family) aside(c session.Config, m *member) session.Config {
 	c.Duration, c.Until, c.Quiet, c.JSON, c.Children = 0, manager.Goal{}, true, false, nil
 	c.Values.Dump = nil
-	c.Dumps = func(int) []manager.Dump { return nil }
+	c.Dumps, c.Store = func(int) []manager.Dump { return nil }, nil // the outputs are of programs
 	c.Logger = c.Logger.With("child", m.pid)
 	return f.shared(c, &m.share)
 }
