@@ -25,7 +25,8 @@ import (
 //
 //  1. The manager of a session offers each hot event, and waits for nothing.
 //  2. One goroutine takes the sessions in turn, each once in a while, with all methods that have become hot since. It
-//     finds hints about them, as 'ccmapd hints' does, and leaves out those that the process has had.
+//     finds hints about them, as 'ccmapd hints' does, and leaves out those that the process has had. It looks at
+//     methods without hints again, as the JVM's counts of their calls come later than their samples.
 //  3. It raises an event with the hints, and the directives that give them to a JVM.
 //  4. To apply them, it does as 'ccmapd apply' does: until C2 has compiled their methods, or a minute is over, the
 //     directives are in force in one JVM. The event then says what became of the hints, or why they could not be given.
@@ -59,8 +60,8 @@ type trial interface {
 
 // wanted are the methods of a session that have become hot.
 type wanted struct {
-	methods  map[ccmap.MethodID]bool
-	identity process.Identity // of the process, when it was attached to
+	methods  map[ccmap.MethodID]int // and how often they were looked at
+	identity process.Identity       // of the process, when it was attached to
 }
 
 // lifetime tells processes of one number apart.
@@ -72,6 +73,7 @@ type lifetime struct {
 // hinted is what a process has had.
 type hinted struct {
 	next  time.Time // of the next look, at the earliest
+	idle  int       // looks without new hints, since there were some
 	given map[call]bool
 }
 
@@ -79,13 +81,15 @@ type hinted struct {
 type call struct{ root, callee hotspot.Method }
 
 const (
-	// suggestEvery and applyEvery are the times between two looks at a process. A look is a pass over its map, with
+	// suggestEvery and applyEvery are the times from hints to the next look at a process. After a look without new hints
+	// it is againAfter, and twice as long after each further one, up to suggestEvery. A look is a pass over the map, with
 	// all caught calls; to apply hints takes a recording of the JVM.
-	suggestEvery, applyEvery = time.Minute, 10 * time.Minute
+	suggestEvery, applyEvery, againAfter = time.Minute, 10 * time.Minute, 10 * time.Second
 	// applyTime is how long hints are in force: the --wait of 'ccmapd apply'.
 	applyTime = time.Minute
-	// mostWanted bounds the methods of a look, and mostGiven the hints of an event, which the daemon keeps.
-	mostWanted, mostGiven = 1000, 20
+	// mostWanted bounds the methods of a look, mostLooks the looks at a method without hints, and mostGiven the hints of
+	// an event, which the daemon keeps.
+	mostWanted, mostLooks, mostGiven = 1000, 10, 20
 	// mostRemembered bounds the processes whose hints are remembered.
 	mostRemembered = 1000
 )
@@ -108,19 +112,29 @@ func (c *controller) offer(s *session, e manager.Event) {
 	if c.config().Feedback.HotSpot == config.FeedbackOff || s.follower.hasNoProcess() || !hotspot.Runs(s.Info().Target) {
 		return
 	}
-	c.mu.Lock()
-	w := c.wanted[s]
-	if w == nil {
-		w = &wanted{make(map[ccmap.MethodID]bool), s.follower.identity}
-		c.wanted[s] = w
-	}
-	if len(w.methods) < mostWanted {
-		w.methods[e.Method] = true
-	}
-	c.mu.Unlock()
+	c.want(s, map[ccmap.MethodID]int{e.Method: 0}, s.follower.identity)
 	select {
 	case c.woken <- struct{}{}:
 	default:
+	}
+}
+
+// want adds methods to those that the next look at a session is for.
+func (c *controller) want(s *session, methods map[ccmap.MethodID]int, identity process.Identity) {
+	if len(methods) == 0 {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	w := c.wanted[s]
+	if w == nil {
+		w = &wanted{make(map[ccmap.MethodID]int), identity}
+		c.wanted[s] = w
+	}
+	for id, looks := range methods {
+		if len(w.methods) < mostWanted {
+			w.methods[id] = max(w.methods[id], looks)
+		}
 	}
 }
 
@@ -188,24 +202,25 @@ func (c *controller) forget() {
 // look finds hints about methods of a session, and suggests or applies them.
 func (c *controller) look(ctx context.Context, s *session, w *wanted) {
 	had, mode := c.of(s), c.config().Feedback.HotSpot
-	every := suggestEvery
-	if mode == config.FeedbackApply {
-		every = applyEvery
-	}
-	had.next = time.Now().Add(every)
+	had.next = time.Now().Add(min(againAfter<<min(had.idle, mostLooks), suggestEvery))
+	had.idle++
 	defer c.forget()
 	snapshot, err := s.Manager.Fresh(ctx)
 	if err != nil || mode == config.FeedbackOff {
 		return
 	}
-	hints := had.news(c.find(snapshot), namesOf(snapshot, w))
+	all := c.find(snapshot)
+	hints := had.news(all, namesOf(snapshot, w))
+	c.want(s, had.without(all, snapshot, w), w.identity)
 	if len(hints) == 0 {
 		return
 	}
+	had.idle, had.next = 0, time.Now().Add(suggestEvery)
 	if mode == config.FeedbackSuggest {
 		s.follower.raiseHints(hints, nil, nil, false)
 		return
 	}
+	had.next = time.Now().Add(applyEvery)
 	results, err := c.apply(ctx, s, w, hints, hotspot.Thrown(snapshot))
 	if ctx.Err() == nil {
 		s.follower.raiseHints(hints, results, err, true)
@@ -216,10 +231,34 @@ func (c *controller) look(ctx context.Context, s *session, w *wanted) {
 func namesOf(s *ccmap.Snapshot, w *wanted) map[string]bool {
 	names := make(map[string]bool)
 	for id := range w.methods {
-		m := s.Names().At(id)
-		names[m.Name+m.Signature] = true
+		names[nameOf(s, id)] = true
 	}
 	return names
+}
+
+// nameOf returns the text of a method.
+func nameOf(s *ccmap.Snapshot, id ccmap.MethodID) string {
+	m := s.Names().At(id)
+	return m.Name + m.Signature
+}
+
+// isAbout reports whether a hint is about one of some methods.
+func isAbout(h hotspot.Hint, about map[string]bool) bool {
+	return about[h.Root.String()] || about[h.Caller.String()] || about[h.Callee.String()]
+}
+
+// without returns the methods of a look that the process has had no hint about, and how often they were looked at,
+// but for those that were looked at often enough.
+func (h *hinted) without(all []hotspot.Hint, s *ccmap.Snapshot, w *wanted) map[ccmap.MethodID]int {
+	methods := make(map[ccmap.MethodID]int)
+	for id, looks := range w.methods {
+		about := map[string]bool{nameOf(s, id): true}
+		given := func(one hotspot.Hint) bool { return isAbout(one, about) && h.given[call{one.Root, one.Callee}] }
+		if looks+1 < mostLooks && !slices.ContainsFunc(all, given) {
+			methods[id] = looks + 1
+		}
+	}
+	return methods
 }
 
 // news returns the hints about some methods that the process has not had, and notes that it has them now. Hints of
@@ -227,8 +266,7 @@ func namesOf(s *ccmap.Snapshot, w *wanted) map[string]bool {
 func (h *hinted) news(all []hotspot.Hint, about map[string]bool) (hints []hotspot.Hint) {
 	roots := make(map[hotspot.Method]bool)
 	for _, one := range all {
-		isAbout := about[one.Root.String()] || about[one.Caller.String()] || about[one.Callee.String()]
-		if isAbout && !h.given[call{one.Root, one.Callee}] {
+		if isAbout(one, about) && !h.given[call{one.Root, one.Callee}] {
 			roots[one.Root] = true
 		}
 	}

@@ -163,6 +163,28 @@ func TestHintsAreSuggested(t *testing.T) {
 	})
 }
 
+// TestHintsComeLater: a method that has no hints when it becomes hot, as the JVM's counts are not read yet, is looked at
+// again, but not for ever.
+func TestHintsComeLater(t *testing.T) {
+	t.Parallel()
+	for after, want := range map[int]int{3: 1, mostLooks + 1: 0} {
+		looks := 0
+		find := func() []hotspot.Hint {
+			if looks++; looks < after {
+				return []hotspot.Hint{hintFor(t, "Other.work()V", "A.f()V")}
+			}
+			return []hotspot.Hint{hintFor(t, "W.work()V", "A.f()V")}
+		}
+		inHintingDaemon(t, config.FeedbackApply, find, func(t *testing.T, h *fakeHost, d *Daemon, _ *fakeTrials) {
+			h.start(jvmFor(10))
+			time.Sleep(30 * time.Minute)
+			if all, texts := hintsOf(t, d); len(all) != want || looks != min(after, mostLooks) {
+				t.Errorf("hints at look %d: events %q after %d looks", after, texts, looks)
+			}
+		})
+	}
+}
+
 // TestHintsAreForJVMsWhereAsked: no hints are looked for where the mode is off, and of no other program.
 func TestHintsAreForJVMsWhereAsked(t *testing.T) {
 	t.Parallel()
