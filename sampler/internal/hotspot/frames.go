@@ -13,7 +13,8 @@ type named struct {
 	names   *ccmap.Names
 	methods map[*classes.Method]ccmap.MethodID
 	lines   map[ccmap.Frame]bool
-	bytes   int // of the texts of methods that were named
+	pending map[*classes.Method]ccmap.MethodID // without a body
+	bytes   int                                // of the texts of methods that were named
 }
 
 const (
@@ -29,13 +30,14 @@ const (
 func (n *named) in(names *ccmap.Names) {
 	if n.names != names || len(n.methods) >= maxMethods || len(n.lines) >= maxLines {
 		n.names, n.methods, n.lines = names, make(map[*classes.Method]ccmap.MethodID), make(map[ccmap.Frame]bool)
+		n.pending = make(map[*classes.Method]ccmap.MethodID)
 	}
 }
 
 // size returns about how many bytes the ids and positions take.
 func (n *named) size() int64 {
 	const of = 32 // an entry
-	return of * int64(len(n.methods)+len(n.lines))
+	return of * int64(len(n.methods)+len(n.lines)+len(n.pending))
 }
 
 // frame returns the frame of a Java method at a bytecode.
@@ -44,6 +46,9 @@ func (n *named) frame(m *classes.Method, bci int) ccmap.Frame {
 	if !ok {
 		id = n.intern(m)
 		n.methods[m] = id
+		if n.bytes <= maxNamed {
+			n.wantBody(m, id)
+		}
 	}
 	if bci == unwind.NoBCI {
 		return ccmap.Frame{Method: id, Offset: ccmap.NoOffset}

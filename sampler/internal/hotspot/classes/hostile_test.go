@@ -19,6 +19,10 @@ var layout17 = layout{
 	hasLines: 1, poolHolder: 24, poolCache: 16, poolLength: 60, poolSource: 54, poolHeader: 72,
 	symbolLength: 4, symbolBody: 6, arrayLength: 0, arrayData: 8,
 	calls: callLayout{cacheHeader: 40, entrySize: 32},
+	body: bodyLayout{
+		known: true, tags: 8, operands: 32, references: 24, bytesData: 4, shortsData: 4,
+		fields: callLayout{cacheHeader: 40, entrySize: 32}, dynamic: callLayout{cacheHeader: 40, entrySize: 32},
+	},
 }
 
 // base is where the memory of tests begins.
@@ -64,6 +68,9 @@ func FuzzMemory(f *testing.F) {
 				}
 			}
 			m.Line(m.CodeSize)
+			if hash, cost := table.Body(m); hash == 1<<64-1 || cost <= 0 {
+				t.Errorf("the body %#x costs %d", hash, cost)
+			}
 		}
 		if err := table.Walk(func(c *Class) bool {
 			table.Recheck(table.Headers(nil, c))
@@ -72,6 +79,26 @@ func FuzzMemory(f *testing.F) {
 			t.Errorf("walk: %v", err)
 		}
 		table.Refresh()
+	})
+}
+
+// FuzzBytecode: any bytes are instructions up to some point, one after the other.
+func FuzzBytecode(f *testing.F) {
+	f.Add([]byte{42, 180, 0, 1, 172})
+	f.Add([]byte{opTableSwitch, 0, 0, 0, 0, 0, 0, 9, 0, 0, 0, 1, 0, 0, 0, 2, 0, 0, 0, 9, 0, 0, 0, 9, 177})
+	f.Add([]byte{228, 0, 0, 0, 0, 0, 0, 9, 0x7f, 0xff, 0xff, 0xff, 0, 0, 0, 2})
+	f.Add([]byte{opWide, opIinc, 0, 1, 0, 1, 202, 255})
+	f.Fuzz(func(t *testing.T, code []byte) {
+		for at := 0; at < len(code); {
+			i, next, ok := nextInstruction(code, at)
+			if !ok {
+				return
+			}
+			if next <= at || next > len(code) || len(i.rest) != next-at-1 || i.op > lastOp || lengths[i.op] != 0 && int(lengths[i.op]) != next-at {
+				t.Fatalf("at %d: %+v, next at %d", at, i, next)
+			}
+			at = next
+		}
 	})
 }
 

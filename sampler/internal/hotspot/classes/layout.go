@@ -31,6 +31,7 @@ type layout struct {
 	arrayLength, arrayData   uint64 // of an Array of pointers
 
 	calls callLayout
+	body  bodyLayout
 
 	numberOffset byte // see numbers
 }
@@ -77,6 +78,7 @@ func newLayout(vm *vmstructs.VM) (layout, error) {
 		arrayLength: q.Offset("Array<int>._length"), arrayData: q.Offset("Array<Method*>._data"),
 	}
 	l.calls = newCallLayout(vm, q)
+	l.body = newBodyLayout(vm, l.calls)
 	major := q.Static("Abstract_VM_Version._vm_major_version")
 	if err := q.Err(); err != nil {
 		return l, err

@@ -20,6 +20,11 @@ func (m *Method) Map() ccmap.Method {
 	return method
 }
 
+// isMade reports whether the JVM or a library has made the class at run time, with a name that differs from run to run.
+func (c *Class) isMade() bool {
+	return strings.ReplaceAll(c.internal, "/", ".") != javaname.Class(c.internal)
+}
+
 // javaName returns a class name of the JVM in Java's form: "java/util/Map$Entry" is
 // java.util.Map$Entry, and "[[I" is int[][].
 func javaName(internal string) string {

@@ -10,6 +10,9 @@ type pool struct {
 	calls   []byte // entries of the cache, by the index that a call has
 	called  bool   // calls were read
 
+	tags, operands uint64   // Array<u1>*, Array<u2>*; 0: not known where
+	linkage        *linkage // nil: not read
+
 	methods map[uint64]bool // that the class declares; nil: not read
 }
 
@@ -37,6 +40,9 @@ func (t *Table) pool(addr uint64) (*pool, error) {
 		address: addr, holder: u64(header, t.l.poolHolder), cache: u64(header, t.l.poolCache),
 		source: u16(header, t.l.poolSource), slots: make([]byte, 8*uint64(length)),
 	}
+	if t.l.body.known {
+		p.tags, p.operands = u64(header, t.l.body.tags), u64(header, t.l.body.operands)
+	}
 	if err := t.read(addr+t.l.poolHeader, p.slots); err != nil {
 		return nil, err
 	}
@@ -48,16 +54,14 @@ func (t *Table) pool(addr uint64) (*pool, error) {
 // pool's cache, 0 if there is none.
 func (t *Table) reference(p *pool, entry uint16) uint16 {
 	if !p.called {
-		p.calls, p.called = t.callEntries(p.cache), true
+		p.calls, p.called = t.callEntries(p.cache, t.l.calls), true
 	}
-	at := uint64(entry)*t.l.calls.entrySize + t.l.calls.entryPool
-	return u16(p.calls, at)
+	return entryAt(p.calls, t.l.calls, uint32(entry))
 }
 
-// callEntries reads the entries of calls in the cache of a constant pool, nil if it has
+// callEntries reads the entries of calls in the cache of a constant pool, or others of a layout, nil if it has
 // none.
-func (t *Table) callEntries(cache uint64) []byte {
-	l := &t.l.calls
+func (t *Table) callEntries(cache uint64, l callLayout) []byte {
 	array := cache // the entries of JDK 17 follow the cache's own words, their number first
 	if l.entries != 0 {
 		var err error
