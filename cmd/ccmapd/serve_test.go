@@ -194,25 +194,8 @@ func TestServeGoesOn(t *testing.T) {
 		of.program = programs[name]
 		of.workload(t)
 	}
-	logged := make(map[string]int64)
-	for deadline := time.Now().Add(3 * time.Minute); len(logged) < len(names); time.Sleep(100 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("nothing is logged: %v", logged)
-		}
-		for _, name := range names {
-			if n := samplesIn(t, s.store, name); n >= 20 {
-				logged[name] = n
-			}
-		}
-	}
-	if err := s.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
-	s.Wait()
-	next := *s
-	next.Cmd = exec.Command(s.Path, s.Args[1:]...)
-	next.Env = s.Env
-	next.listen(t)
+	logged := s.awaitLogged(t, names)
+	next := s.killed(t)
 	first := make(map[string]int64)
 	for _, name := range names {
 		m, err := (&client.Reader{Sockets: []string{s.socket}}).Read(t.Context(), "@"+name, export.ReadOptions{})
@@ -236,6 +219,37 @@ func TestServeGoesOn(t *testing.T) {
 	if n := samplesIn(t, s.store, "web"); n <= first["web"] {
 		t.Errorf("the store has %d samples of a process that goes on, and had %d", n, first["web"])
 	}
+}
+
+// awaitLogged waits until the store has some samples of each target, and returns how many.
+func (s *servedDaemon) awaitLogged(t *testing.T, names []string) map[string]int64 {
+	t.Helper()
+	logged := make(map[string]int64)
+	for deadline := time.Now().Add(3 * time.Minute); len(logged) < len(names); time.Sleep(100 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("nothing is logged: %v", logged)
+		}
+		for _, name := range names {
+			if n := samplesIn(t, s.store, name); n >= 20 {
+				logged[name] = n
+			}
+		}
+	}
+	return logged
+}
+
+// killed kills the daemon, and starts the next one.
+func (s *servedDaemon) killed(t *testing.T) *servedDaemon {
+	t.Helper()
+	if err := s.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	s.Wait()
+	next := *s
+	next.Cmd = exec.Command(s.Path, s.Args[1:]...)
+	next.Env, next.SysProcAttr = s.Env, s.SysProcAttr
+	next.listen(t)
+	return &next
 }
 
 // TestServeHost: the whole host is a target beside one of its programs, whose samples are in both.

@@ -68,8 +68,14 @@ func TestService(t *testing.T) {
 // asService gives the daemon the user and the capabilities of the unit.
 func (s *servedDaemon) asService(t *testing.T, env ...string) {
 	t.Helper()
+	s.asUser(t, aService, []uintptr{unix.CAP_BPF, unix.CAP_PERFMON, unix.CAP_SYS_PTRACE}, env...)
+}
+
+// asUser gives the daemon a user and capabilities.
+func (s *servedDaemon) asUser(t *testing.T, user uint32, capabilities []uintptr, env ...string) {
+	t.Helper()
 	ccmapd, dir := programtest.Copy(t, s.Path, "ccmapd"), filepath.Dir(s.socket)
-	for _, err := range []error{os.Chmod(dir, 0o755), os.Chown(dir, aService, aService), os.Chmod(s.Args[len(s.Args)-1], 0o644)} {
+	for _, err := range []error{os.Chmod(dir, 0o755), os.Chown(dir, int(user), int(user)), os.Chmod(s.Args[len(s.Args)-1], 0o644)} {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -77,8 +83,8 @@ func (s *servedDaemon) asService(t *testing.T, env ...string) {
 	s.Cmd = exec.Command(ccmapd, s.Args[1:]...)
 	s.Env = append(append(os.Environ(), "CCMAPD_SOCKET="+s.socket), env...)
 	s.SysProcAttr = &syscall.SysProcAttr{
-		Credential:  &syscall.Credential{Uid: aService, Gid: aService, Groups: []uint32{aService}},
-		AmbientCaps: []uintptr{unix.CAP_BPF, unix.CAP_PERFMON, unix.CAP_SYS_PTRACE},
+		Credential:  &syscall.Credential{Uid: user, Gid: user, Groups: []uint32{user}},
+		AmbientCaps: capabilities,
 	}
 }
 
