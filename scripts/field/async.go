@@ -53,7 +53,12 @@ func (a asyncProfiler) do(ctx context.Context, pid int, command string) error {
 
 // record records samples of CPU time every 10 ms into a file while do runs.
 func (a asyncProfiler) record(ctx context.Context, pid int, file string, do func(context.Context) error) error {
-	if err := a.do(ctx, pid, "start,event=cpu,interval=10ms,jfr,file="+file); err != nil {
+	return a.recordEvery(ctx, pid, 10*time.Millisecond, file, do)
+}
+
+// recordEvery is record with another interval. Its signal is not the one that JDK 25 samples with.
+func (a asyncProfiler) recordEvery(ctx context.Context, pid int, interval time.Duration, file string, do func(context.Context) error) error {
+	if err := a.do(ctx, pid, fmt.Sprintf("start,event=cpu,interval=%d,signal=26,jfr,file=%s", interval.Nanoseconds(), file)); err != nil {
 		return err
 	}
 	return errors.Join(do(ctx), a.do(ctx, pid, "stop"))

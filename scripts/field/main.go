@@ -12,7 +12,7 @@
 //	go -C scripts run ./field jvm                    ten minutes: programs on HotSpot
 //	go -C scripts run ./field hints                  ten minutes: what hints to a JVM's compiler make of a program
 //	go -C scripts run ./field jvmcost                half an hour: how fast they are while they are sampled
-//	go -C scripts run ./field truths                 a quarter of an hour: programs whose shares are known, and pairs without a change
+//	go -C scripts run ./field truths                 half an hour: programs whose shares are known, and pairs without a change; also with -async FOLDER
 //	go -C scripts run ./field jvmpeer -async FOLDER  ten minutes: the same programs beside async-profiler
 //
 // Each campaign has a file of its own. It builds its programs ([field.build]), starts
@@ -60,7 +60,7 @@ func main() {
 	f := new(field)
 	f.Flags(flag.CommandLine, "field", "docs/accuracy.md")
 	flag.DurationVar(&f.window, "window", 20*time.Second, "`TIME` that a program is watched for")
-	flag.StringVar(&f.async, "async", "", "`FOLDER` of a build of async-profiler, for jvmpeer and jvmcost")
+	flag.StringVar(&f.async, "async", "", "`FOLDER` of a build of async-profiler, for jvmpeer, jvmcost and truths")
 	flag.CommandLine.Parse(os.Args[2:]) // exits with an error
 	campaign.Main("field", func(ctx context.Context) error {
 		remove, err := f.Prepare(ctx)

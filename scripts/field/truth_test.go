@@ -127,3 +127,18 @@ func TestPutLoop(t *testing.T) {
 		}
 	}
 }
+
+// Each of the Java program's methods has one, too.
+func TestPutJavaLoop(t *testing.T) {
+	t.Parallel()
+	source, err := os.ReadFile("testdata/truths/Truths.java")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for method := range truthMethods {
+		text := putJavaLoop(string(source), method+1, 25)
+		if strings.Count(text, "n * 25L / 100") != 1 {
+			t.Errorf("no loop in f%d", method+1)
+		}
+	}
+}

@@ -34,6 +34,10 @@ var truthTables = []struct {
 		[]string{"program", "by", "runs", "runs with the most frequent", "functions named", "runs within chance of a tie", "reach"}},
 	{"slowdown", "Known slowdown", slowdownTable,
 		[]string{"by", "functions", "within their interval, %", "interval, least and most, ± points", "farthest, points", "reach"}},
+	{"jvm-shares", "Ten methods on a JVM", javaSharesTable,
+		[]string{"JDK", "by", "samples", "farthest method", "off by, points", "reach"}},
+	{"jvm-slowdown", "Known slowdown on a JVM", javaSlowdownTable,
+		[]string{"JDK", "by", "methods", "within their interval, %", "interval, least and most, ± points", "farthest, points", "reach"}},
 	{"same", "Pairs of windows without a change", sameTable,
 		[]string{"pairs", "with a method raised", "an edge", "a context", "any row", "detectable, median points", "reach"}},
 }
@@ -120,6 +124,10 @@ func (f *field) watchTruths(ctx context.Context, r truthRun) ([]witnessed, error
 	if err != nil {
 		return nil, err
 	}
+	waits := make([]func() error, 0, len(sessions)+1)
+	for _, s := range sessions {
+		waits = append(waits, s.Wait)
+	}
 	if r.perf {
 		record, err := startPerf(ctx, p.PID(), data)
 		if err != nil {
@@ -127,15 +135,15 @@ func (f *field) watchTruths(ctx context.Context, r truthRun) ([]witnessed, error
 		}
 		defer record.Stop()
 		time.Sleep(500 * time.Millisecond) // it does not say when it samples
-		sessions = append(sessions, record)
+		waits = append(waits, record.Wait)
 	}
 	fmt.Fprintln(in)
 	in.Close() // else Wait would never return
 	if err := p.Wait(); err != nil {
 		return nil, err
 	}
-	for _, s := range sessions {
-		if err := s.Wait(); err != nil {
+	for _, wait := range waits {
+		if err := wait(); err != nil {
 			return nil, err
 		}
 	}
@@ -143,14 +151,14 @@ func (f *field) watchTruths(ctx context.Context, r truthRun) ([]witnessed, error
 }
 
 // attachEngines attaches one ccmapd for each engine.
-func (f *field) attachEngines(ctx context.Context, pid int, engines []campaign.Engine) ([]*campaign.Process, error) {
-	var all []*campaign.Process
+func (f *field) attachEngines(ctx context.Context, pid int, engines []campaign.Engine) ([]*campaign.Session, error) {
+	var all []*campaign.Session
 	for _, e := range engines {
 		s, err := f.Attach(ctx, pid, "", f.engineFile(e), "--engine", string(e), "--tune=false", "-i", "1ms")
 		if err != nil {
 			return nil, fmt.Errorf("attach engine %s: %w", e, err)
 		}
-		all = append(all, s.Process)
+		all = append(all, s)
 	}
 	return all, nil
 }
@@ -301,7 +309,7 @@ func slowdownTable(ctx context.Context, f *field, t *report.Table) (missed error
 	var order []string
 	follows := make(map[string][]follow)
 	for i, put := range slowdowns[:of(f, 1, len(slowdowns))] {
-		slow, factor, err := f.buildSlowed(ctx, i, put)
+		slow, err := f.buildSlowed(ctx, i, put)
 		if err != nil {
 			return err
 		}
@@ -313,12 +321,7 @@ func slowdownTable(ctx context.Context, f *field, t *report.Table) (missed error
 		if err != nil {
 			return err
 		}
-		for k, w := range before {
-			if i == 0 {
-				order = append(order, w.by)
-			}
-			follows[w.by] = append(follows[w.by], slowed(w.split, since[k].split, factor)...)
-		}
+		order = addFollows(follows, before, since, factorsOf(truthNames, put))
 	}
 	for _, by := range order {
 		missed = errors.Join(missed, f.slowdownRow(t, by, follows[by]))
@@ -326,47 +329,64 @@ func slowdownTable(ctx context.Context, f *field, t *report.Table) (missed error
 	return missed
 }
 
+// addFollows adds how the shares of two runs follow a slowdown, by witness, and returns the witnesses.
+func addFollows(follows map[string][]follow, before, since []witnessed, factor map[string]float64) (order []string) {
+	for k, w := range before {
+		order = append(order, w.by)
+		follows[w.by] = append(follows[w.by], slowed(w.split, since[k].split, factor)...)
+	}
+	return order
+}
+
+// factorsOf returns the factors by which functions are slower, by name.
+func factorsOf(names []string, put map[int]int) map[string]float64 {
+	factor := make(map[string]float64)
+	for function, percent := range put {
+		factor[names[function-1]] = 1 + float64(percent)/100
+	}
+	return factor
+}
+
 func (f *field) slowdownRun(ctx context.Context, executable string) ([]witnessed, error) {
 	return f.watchTruths(ctx, truthRun{executable, "serial", ramp, of(f, 2*time.Second, 6*time.Second), []campaign.Engine{campaign.BPF}, false})
 }
 
-// slowdownRow adds a witness's row. The reach is 95 %; chance takes some of few functions out of their intervals.
-func (f *field) slowdownRow(t *report.Table, by string, all []follow) error {
+// slowdownRow adds a witness's row, after cells that say of what. The reach is 95 %; chance takes some of few functions out of their intervals.
+func (f *field) slowdownRow(t *report.Table, by string, all []follow, about ...string) error {
 	within, least, most, far := 0, 100.0, 0.0, 0.0
 	for _, o := range all {
 		within += one(o.within())
 		least, most, far = min(least, 100*o.half), max(most, 100*o.half), max(far, 100*max(o.measured-o.foretold, o.foretold-o.measured))
 	}
 	share := 100 * float64(within) / float64(len(all))
-	t.Row(by, strconv.Itoa(len(all)), report.Percent(share), report.Number(least, 2)+"–"+report.Number(most, 2), report.Number(far, 2), "≥ 95 %")
-	return miss(by, share < of(f, 60.0, 95.0), "%d of %d functions are within their intervals", within, len(all))
+	t.Row(append(about, by, strconv.Itoa(len(all)), report.Percent(share), report.Number(least, 2)+"–"+report.Number(most, 2), report.Number(far, 2), "≥ 95 %")...)
+	return miss(by, share < of(f, 60.0, 95.0), "%s: %d of %d functions are within their intervals", strings.Join(about, ""), within, len(all))
 }
 
-// buildSlowed builds the program with loops put into functions, and returns the factors by which these are slower.
-func (f *field) buildSlowed(ctx context.Context, number int, put map[int]int) (executable string, factor map[string]float64, err error) {
+// buildSlowed builds the program with loops put into functions.
+func (f *field) buildSlowed(ctx context.Context, number int, put map[int]int) (executable string, err error) {
 	source, err := os.ReadFile(truthsSource + "/functions.go")
 	if err != nil {
-		return "", nil, err
+		return "", err
 	}
-	text, factor := string(source), make(map[string]float64)
+	text := string(source)
 	for function, percent := range put {
 		text = putLoop(text, function, percent)
-		factor[truthNames[function-1]] = 1 + float64(percent)/100
 	}
 	executable = f.Path(fmt.Sprintf("truths-slow%d", number))
 	file, overlay := executable+".go", executable+".json"
 	if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
-		return "", nil, err
+		return "", err
 	}
 	tree, err := os.Getwd()
 	if err != nil {
-		return "", nil, err
+		return "", err
 	}
 	replace := map[string]map[string]string{"Replace": {tree + truthsSource[1:] + "/functions.go": file}}
 	if err := campaign.WriteJSON(overlay, replace); err != nil {
-		return "", nil, err
+		return "", err
 	}
-	return executable, factor, campaign.Build(ctx, executable, truthsSource, "-overlay="+overlay)
+	return executable, campaign.Build(ctx, executable, truthsSource, "-overlay="+overlay)
 }
 
 // putLoop puts a loop like a function's own at its beginning, for so many hundredths of its steps.
