@@ -30,9 +30,10 @@ const (
 	PointCall   PointKind = iota // a call: the values are the methods it reached
 	PointBlock                   // straight code: no values
 	PointBranch                  // a condition: the values are BranchTaken and BranchUntaken
-	PointSwitch                  // a choice: the values are its cases
+	PointSwitch                  // a choice: the values are the offsets of its cases in the method
 	PointType                    // a check of a type: the values are the types that it met
 	PointThrown                  // code of the method that the VM has thrown away after it compiled it: no values
+	PointNumber                  // a variable of the program: the values are its numbers, as int64
 )
 
 // The values of a PointBranch.
@@ -41,7 +42,7 @@ const (
 	BranchTaken   = 1
 )
 
-var kindNames = [...]string{PointCall: "call", PointBlock: "block", PointBranch: "branch", PointSwitch: "switch", PointType: "type", PointThrown: "thrown"}
+var kindNames = [...]string{PointCall: "call", PointBlock: "block", PointBranch: "branch", PointSwitch: "switch", PointType: "type", PointThrown: "thrown", PointNumber: "number"}
 
 // String returns the name of the kind, for example "call".
 func (k PointKind) String() string { return nameAt(kindNames[:], "kind", uint8(k)) }

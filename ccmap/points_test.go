@@ -27,7 +27,7 @@ func drawPoint(t *rapid.T, methods int) ccmap.Point {
 	})
 	p := ccmap.Point{
 		Origin: ccmap.Origin(rapid.IntRange(0, 3).Draw(t, "origin")),
-		Kind:   ccmap.PointKind(rapid.IntRange(0, 5).Draw(t, "kind")),
+		Kind:   ccmap.PointKind(rapid.IntRange(0, 6).Draw(t, "kind")),
 		Method: ccmap.MethodID(method.Draw(t, "method")),
 		Offset: rapid.SampledFrom([]uint32{0, ccmap.NoOffset}).Draw(t, "offset"),
 		End:    rapid.Uint32Range(0, 1).Draw(t, "end"),
@@ -225,6 +225,7 @@ func TestAddPointTakesWhatComesClosest(t *testing.T) {
 		{"branch", ccmap.Point{Kind: ccmap.PointBranch, End: 9, Nulls: 2, Values: values(1, 1, 5, 1, 0, 4)}, ccmap.Point{Kind: ccmap.PointBranch, End: 9, Count: 6, Values: values(0, 4, 1, 2)}},
 		{"types", ccmap.Point{Kind: ccmap.PointType, Offset: 4, Nulls: seen, Frozen: true, Values: values(1<<40, 2)}, ccmap.Point{Kind: ccmap.PointType, Offset: 4, End: 4, Nulls: seen, Frozen: true, Count: 2, Values: values(int64(unnamed), 2)}},
 		{"nulls of a branch", ccmap.Point{Kind: ccmap.PointBranch, Nulls: seen}, ccmap.Point{Kind: ccmap.PointBranch, Nulls: unknown}},
+		{"numbers", ccmap.Point{Kind: ccmap.PointNumber, End: 9, Nulls: seen, Values: values(-3, 1, 7, 2)}, ccmap.Point{Kind: ccmap.PointNumber, Nulls: unknown, Count: 3, Values: values(7, 2, -3, 1)}},
 		{"cases", ccmap.Point{Kind: ccmap.PointSwitch, Values: values(-3, 1)}, ccmap.Point{Kind: ccmap.PointSwitch, Count: 1, Values: values(-3, 1)}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -239,7 +240,7 @@ func TestAddPointTakesWhatComesClosest(t *testing.T) {
 	}
 	m, _, _, _ := abc()
 	m.AddPoint(ccmap.Point{Origin: 4})
-	m.AddPoint(ccmap.Point{Kind: 6})
+	m.AddPoint(ccmap.Point{Kind: 7})
 	if got := m.Snapshot().Points(); len(got) > 0 {
 		t.Errorf("points of nothing: %v", got)
 	}
@@ -363,8 +364,8 @@ func TestReplacedPointsAreFreed(t *testing.T) {
 func TestNamesOfOriginsAndKinds(t *testing.T) {
 	t.Parallel()
 	got := fmt.Sprint(ccmap.OriginSampled, ccmap.OriginBurst, ccmap.OriginImported, ccmap.OriginVM, ccmap.Origin(7),
-		ccmap.PointCall, ccmap.PointBlock, ccmap.PointBranch, ccmap.PointSwitch, ccmap.PointType, ccmap.PointThrown, ccmap.PointKind(9))
-	if want := "sampled burst imported vm origin 7 call block branch switch type thrown kind 9"; got != want {
+		ccmap.PointCall, ccmap.PointBlock, ccmap.PointBranch, ccmap.PointSwitch, ccmap.PointType, ccmap.PointThrown, ccmap.PointNumber, ccmap.PointKind(9))
+	if want := "sampled burst imported vm origin 7 call block branch switch type thrown number kind 9"; got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
 }

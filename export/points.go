@@ -206,7 +206,7 @@ func (b *builder) point(d *pointDoc) (p ccmap.Point, err error) {
 	if p.Origin, err = named[ccmap.Origin]("origin", d.Origin, ccmap.OriginVM); err != nil {
 		return p, err
 	}
-	if p.Kind, err = named[ccmap.PointKind]("kind", d.Kind, ccmap.PointThrown); err != nil {
+	if p.Kind, err = named[ccmap.PointKind]("kind", d.Kind, ccmap.PointNumber); err != nil {
 		return p, err
 	}
 	at, err := b.frame(frameDoc{d.Method, d.Offset})

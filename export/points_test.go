@@ -47,7 +47,7 @@ func drawPoints(t *rapid.T, methods int) []ccmap.Point {
 		at := frame.Draw(t, "at")
 		p := ccmap.Point{
 			Origin: rapid.SampledFrom([]ccmap.Origin{ccmap.OriginBurst, ccmap.OriginBurst, ccmap.OriginSampled, ccmap.OriginImported, ccmap.OriginVM}).Draw(t, "origin"),
-			Kind:   rapid.SampledFrom([]ccmap.PointKind{ccmap.PointCall, ccmap.PointCall, ccmap.PointBlock, ccmap.PointBranch, ccmap.PointSwitch, ccmap.PointType, ccmap.PointThrown}).Draw(t, "kind"),
+			Kind:   rapid.SampledFrom([]ccmap.PointKind{ccmap.PointCall, ccmap.PointCall, ccmap.PointBlock, ccmap.PointBranch, ccmap.PointSwitch, ccmap.PointType, ccmap.PointThrown, ccmap.PointNumber}).Draw(t, "kind"),
 			Method: at.Method, Offset: at.Offset, End: offset.Draw(t, "end"), Count: count.Draw(t, "count"),
 			Nulls: rapid.SampledFrom([]int64{ccmap.NullsUnknown, 0, 5}).Draw(t, "nulls"),
 			Phase: rapid.SampledFrom([]uint32{0, 0, 1, math.MaxUint32 - 1}).Draw(t, "phase"),
@@ -143,6 +143,7 @@ func points() *ccmap.Map {
 		{Origin: ccmap.OriginVM, Kind: ccmap.PointCall, Method: tree, Offset: 7, Values: []ccmap.PointValue{{Value: leaf, Count: 60}}, Other: 3, Nulls: -1, Frozen: true},
 		{Origin: ccmap.OriginVM, Kind: ccmap.PointType, Method: tree, Offset: 9, Values: []ccmap.PointValue{{Value: leaf, Count: 6}}, Nulls: ccmap.NullsSeen},
 		{Origin: ccmap.OriginVM, Kind: ccmap.PointThrown, Method: tree, Count: 2, Nulls: -1},
+		{Origin: ccmap.OriginVM, Kind: ccmap.PointNumber, Method: tree, Offset: 3, Values: []ccmap.PointValue{{Value: 8, Count: 30}, {Value: 1<<64 - 1, Count: 5}}, Other: 2, Nulls: -1},
 	})
 	return m
 }
@@ -151,10 +152,10 @@ func points() *ccmap.Map {
 func TestFormatsRestorePoints(t *testing.T) {
 	t.Parallel()
 	s := points().Snapshot()
-	if got := len(s.Points()); got != 12 {
+	if got := len(s.Points()); got != 13 {
 		t.Fatalf("%d points", got)
 	}
-	for f, want := range map[Format]int{XML: 12, JSON: 12, Pprof: 5, Folded: 0} {
+	for f, want := range map[Format]int{XML: 13, JSON: 13, Pprof: 5, Folded: 0} {
 		got := decode(t, encode(t, f, s))
 		if diff := cmp.Diff(pointsOf(s, f), pointsOf(got, XML)); diff != "" || len(got.Points()) != want {
 			t.Errorf("%v: %d points, want %d (-want +got):\n%s", f, len(got.Points()), want, diff)

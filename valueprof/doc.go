@@ -7,7 +7,8 @@
 //  2. A [Profile] has a profile point for each call site. A point with more than
 //     two values has a table. Counts that leave the table stay with the point, by
 //     value.
-//  3. The janitor of the profile looks at tables that had no slot for a value,
+//  3. A [Cell] is a point alone, of a VM that counts itself.
+//  4. The janitor of the profile looks at tables that had no slot for a value,
 //     and makes room as its [Policy] says.
 //
 // One goroutine counts, runs the janitor and reads. In ccmapd the manager owns a

@@ -15,13 +15,45 @@ const inlineValues = 2
 // point is a profile point, in one cache line. Most sites only ever see one or two
 // values, which are held inline. From the third distinct value on a table holds the
 // frequent ones.
-//
-// A free place has the value 0 and the count 0. A lookup of 0 may find a free place
-// and count there: the place then belongs to the value 0.
 type point struct {
 	Site
 	table  *pointTable // nil: the values are inline
-	inline [inlineValues]Value
+	inline pair
+}
+
+// pair holds the first two values of a point.
+//
+// A place with the count 0 is free. A lookup may find its old value, 0 at first, and
+// count there: the place then belongs to that value again.
+type pair [inlineValues]Value
+
+// hit counts v if the pair holds it, and reports whether it did.
+func (p *pair) hit(v uint64) bool {
+	for i := range p {
+		if p[i].Value == v {
+			p[i].Count++
+			return true
+		}
+	}
+	return false
+}
+
+// place counts v in a free place, and reports whether there was one.
+func (p *pair) place(v uint64) bool {
+	for i := range p {
+		if p[i].Count == 0 {
+			p[i] = Value{Value: v, Count: 1}
+			return true
+		}
+	}
+	return false
+}
+
+func (p *pair) sum() (n int64) {
+	for _, v := range p {
+		n += v.Count
+	}
+	return n
 }
 
 // pointTable is the table of a point, the counts that are not in the table, and the
@@ -47,24 +79,7 @@ func (pt *point) hit(v uint64) bool {
 	if pt.table != nil {
 		return pt.table.Hit(v)
 	}
-	for i := range pt.inline {
-		if pt.inline[i].Value == v {
-			pt.inline[i].Count++
-			return true
-		}
-	}
-	return false
-}
-
-// place counts v in a free place, and reports whether there was one.
-func (pt *point) place(v uint64) bool {
-	for i := range pt.inline {
-		if pt.inline[i].Count == 0 {
-			pt.inline[i] = Value{Value: v, Count: 1}
-			return true
-		}
-	}
-	return false
+	return pt.inline.hit(v)
 }
 
 // spill moves the inline values to a new table.
@@ -72,7 +87,7 @@ func (pt *point) spill(table *Table) *pointTable {
 	for _, v := range pt.inline {
 		table.AddN(v.Value, v.Count)
 	}
-	pt.inline = [inlineValues]Value{}
+	pt.inline = pair{}
 	pt.table = &pointTable{Table: table, point: pt}
 	return pt.table
 }
@@ -82,11 +97,7 @@ func (pt *point) calls() int64 {
 	if t := pt.table; t != nil {
 		return t.Total()
 	}
-	n := int64(0)
-	for _, v := range pt.inline {
-		n += v.Count
-	}
-	return n
+	return pt.inline.sum()
 }
 
 // profilePoint returns the state of the point without its context. A call on a nil

@@ -101,7 +101,7 @@ func (p *Profile) miss(pt *point, s Site, v uint64) {
 		pt = p.newPoint(s)
 	}
 	if pt.table == nil {
-		if pt.hit(v) || pt.place(v) {
+		if pt.hit(v) || pt.inline.place(v) {
 			return
 		}
 		p.dump.created(pt.spill(New(p.opts.Capacity, p.opts.Hash)))

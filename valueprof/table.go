@@ -155,7 +155,7 @@ func (t *Table) position(v uint64) uint64 {
 // insert gives v a slot with the count 0, and reports whether it could. If the
 // position of v is taken, insert rearranges all values.
 func (t *Table) insert(v uint64) bool {
-	if t.slot(0).Count == 0 {
+	if t.empty() {
 		t.n = 0
 	}
 	p := t.position(v)
@@ -218,6 +218,10 @@ func (t *Table) indexBytes() int {
 func (t *Table) bits() uint8 { return 64 - t.shift }
 
 func (t *Table) positions() []uint8 { return unsafe.Slice((*uint8)(t.index), 1<<t.bits()) }
+
+// empty reports whether the table holds no value: the one slot in use is free. More slots
+// without a count are values whose counts were taken.
+func (t *Table) empty() bool { return t.n == 1 && t.slot(0).Count == 0 }
 
 // held returns the slots in use.
 func (t *Table) held() []Value { return unsafe.Slice((*Value)(t.slots), t.n) }
@@ -333,7 +337,7 @@ func (t *Table) Bytes() int {
 //	slot=1 position=0x2 value=0xc000020000 count=1
 func (t *Table) AppendText(b []byte) ([]byte, error) {
 	held := t.held()
-	if held[0].Count == 0 {
+	if t.empty() {
 		held = nil
 	}
 	b = fmt.Appendf(b, "%s key=%#x bits=%d values=%d/%d full=%t other=%d aged=%d total=%d\n",

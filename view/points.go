@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/ccmapd/ccmapd/ccmap"
@@ -20,10 +21,10 @@ var pointsQuestion = Question{
 	IsWhole: true,
 	Short:   "List what was counted at single positions of the code",
 	Long: `Points lists the profile points of a profile, method by method: counts at single
-positions of its code, beside the stacks. Kinds are call, block, branch, switch, type
-and thrown (compiled code that the VM threw away); origins are samples, caught calls,
-imported counts of the program itself, and the profile that its VM keeps, which is frozen
-where compiled code no longer counts.
+positions of its code, beside the stacks. Kinds are call, block, branch, switch, type,
+thrown (compiled code that the VM threw away) and number (of a variable); origins are
+samples, caught calls, imported counts of the program itself, and the profile that its VM
+keeps, which is frozen where compiled code no longer counts.
 
 Calls whose callers are known stand with them (←, the innermost first); others are of
 any callers. The method with the highest count comes first, and in it what comes first
@@ -65,7 +66,7 @@ var pointsLayout = layout("count share point location kind origin",
 // pointKinds has the words for PointsList.Kind.
 func pointKinds() []string {
 	var names []string
-	for k := ccmap.PointCall; k <= ccmap.PointThrown; k++ {
+	for k := ccmap.PointCall; k <= ccmap.PointNumber; k++ {
 		names = append(names, k.String())
 	}
 	return names
@@ -228,7 +229,7 @@ var pointColumns = append(
 		}
 		return p.Names().Line(ccmap.Frame{Method: q.Method, Offset: q.End})
 	}),
-	col("kind", "kind", "call, block, branch, switch, type or thrown", func(q ccmap.Point) string { return q.Kind.String() }),
+	col("kind", "kind", "call, block, branch, switch, type, thrown or number", func(q ccmap.Point) string { return q.Kind.String() }),
 	col("origin", "origin", "where the counts come from", func(q ccmap.Point) string { return q.Origin.String() }).
 		printed(func(_ *Profile, q ccmap.Point) string { return originOf(q) }),
 	col("", "frozen,omitempty", "the source stopped to count, as a VM does when it has compiled the method", func(q ccmap.Point) bool { return q.Frozen }),
@@ -244,14 +245,14 @@ var pointColumns = append(
 // pointValue is a value of a point, or in text a count of several values.
 type pointValue struct {
 	name, location string // in text
-	value          string // in JSON: of a branch or switch
+	value          string // in JSON: of a branch, switch or number
 	target         *place // of a call
 	count          int64
 	share          percent
 }
 
 var pointValueColumns = slices.Concat(
-	columns[pointValue]{col("location", "value,omitempty", "taken or untaken, or the line of a case; in text, also where a called method is declared", func(v pointValue) string { return v.value }).
+	columns[pointValue]{col("location", "value,omitempty", "taken or untaken, the line of a case, or a number; in text, also where a called method is declared", func(v pointValue) string { return v.value }).
 		printed(func(_ *Profile, v pointValue) string { return v.location })},
 	inline(placeColumns, func(_ *Profile, v pointValue) *place { return v.target }),
 	columns[pointValue]{
@@ -272,6 +273,9 @@ func valuesOf(names *ccmap.Names, q ccmap.Point) []pointValue {
 			out.target, out.name, out.location = declaredAt(m), methodTitle(m), formatDeclaration(m)
 		case q.Kind == ccmap.PointSwitch:
 			out.name, out.location, out.value = "case", formatLocation(names, at), strings.TrimPrefix(formatCall(names, at), ":")
+		case q.Kind == ccmap.PointNumber:
+			out.value = strconv.FormatInt(int64(v.Value), 10)
+			out.name = out.value
 		case v.Value == ccmap.BranchTaken:
 			out.name, out.value = "taken", "taken"
 		default:
@@ -285,7 +289,7 @@ func valuesOf(names *ccmap.Names, q ccmap.Point) []pointValue {
 // otherValues returns the counts of a point that belong to no value of its own.
 func otherValues(q ccmap.Point) []pointValue {
 	others := "others"
-	if q.Kind == ccmap.PointSwitch {
+	if q.Kind == ccmap.PointSwitch && q.Origin == ccmap.OriginImported {
 		others = "none"
 	}
 	var list []pointValue

@@ -18,14 +18,23 @@ import (
 
 // moduleFlags are the flags of run that are for WebAssembly modules alone.
 type moduleFlags struct {
-	env   []string // NAME=VALUE
-	dirs  wasi.Mounts
-	exact bool
-	burst wasi.Burst
+	env    []string // NAME=VALUE
+	dirs   wasi.Mounts
+	exact  bool
+	burst  wasi.Burst
+	points usage.Choice // of pointSets
+}
+
+// pointSets are the words for what a module counts at single positions.
+var pointSets = map[string]managed.Points{"calls": managed.Calls, "branches": managed.Calls | managed.Branches}
+
+// newModuleFlags returns the defaults.
+func newModuleFlags() moduleFlags {
+	return moduleFlags{points: usage.Choice{Value: "calls", From: []string{"calls", "branches"}}}
 }
 
 // moduleFlagNames are all of them.
-var moduleFlagNames = []string{"env", "dir", "exact", "burst"}
+var moduleFlagNames = []string{"env", "dir", "exact", "burst", "points"}
 
 // tuneFlagNames are those that say how to adapt the interval.
 var tuneFlagNames = []string{
@@ -41,6 +50,7 @@ func (f *moduleFlags) register(cmd *cobra.Command) {
 	flags.Var(&f.dirs, "dir", "let the module use the directory `HOST[:GUEST][:ro]`, as GUEST, for reading only; may be repeated")
 	flags.BoolVar(&f.exact, "exact", false, "record every call of the module, instead of samples")
 	flags.Var(&f.burst, "burst", "take `N[:STRIDE]` samples at each interval, one at each STRIDE-th safe point of the module")
+	f.points.Register(cmd, "points", "`POINTS` of the module to count beside samples: calls, or branches, switches and blocks, too")
 	// The only error is that there is no such flag.
 	_ = cmd.MarkFlagDirname("dir")
 	_ = cmd.RegisterFlagCompletionFunc("env", cobra.NoFileCompletions)
@@ -96,7 +106,8 @@ func (f *moduleFlags) options(o sampler.ProcessOptions) wasm.Options {
 	return wasm.Options{
 		Options: managed.Options{
 			Sink: o.Sink, Interval: o.Interval, HitBudget: o.HitBudget, Logger: o.Logger,
-			Burst: managed.Burst{Samples: f.burst.Samples, Stride: f.burst.Stride},
+			Burst:  managed.Burst{Samples: f.burst.Samples, Stride: f.burst.Stride},
+			Points: pointSets[f.points.Value],
 		},
 		CollectAtSamples: true,
 		Exact:            f.exact,

@@ -43,7 +43,7 @@ type runFlags struct {
 }
 
 func newRunCmd(env *environment) subcommand {
-	f := &runFlags{samplingFlags: newSamplingFlags(env.engines)}
+	f := &runFlags{samplingFlags: newSamplingFlags(env.engines), module: newModuleFlags()}
 	cmd := &cobra.Command{
 		Use:     "run [flags] -- PROGRAM|MODULE.wasm [ARG…]",
 		Short:   "Start a Go program, JVM or WebAssembly module and sample it",

@@ -126,6 +126,7 @@ func (f *follower) open(ctx context.Context, file process.FileID, build string) 
 	o := recording.Options{
 		Map: into.m,
 		Manager: manager.Config{
+			Values: valuesOf(settings, f.log.With("target", f.Name, f.attr(f.facts.PID))),
 			Logger: log, DaemonCPU: s.share.CPU, Hot: settings.Hot.Thresholds(), OnHot: s.hot, Admit: f.admission(),
 			Budgets: manager.BudgetNames{Target: "max_overhead", Host: "budget.max_host_overhead", Own: "budget.cpu"},
 		},

@@ -123,3 +123,38 @@ func BenchmarkPark(b *testing.B) {
 		g.Unpark()
 	}
 }
+
+// BenchmarkPoint times a hit of a profile point, of one site and of a thousand in turn.
+func BenchmarkPoint(b *testing.B) {
+	p := newCounting(allPoints)
+	sites := func(k ccmap.PointKind) (all [1024]managed.Site) {
+		for i := range all {
+			all[i] = p.Site(k, ccmap.Frame{Offset: uint32(i)})
+		}
+		return all
+	}
+	thread := p.Attach(managed.ThreadOptions{})
+	defer thread.Detach()
+	branches, choices, types, numbers := sites(ccmap.PointBranch), sites(ccmap.PointSwitch), sites(ccmap.PointType), sites(ccmap.PointNumber)
+	for _, c := range []struct {
+		name string
+		hit  func(i int)
+	}{
+		{"kind=none", func(int) {}},
+		{"kind=off", func(i int) { thread.Branch(0, i%3 == 0) }},
+		{"kind=branch", func(i int) { thread.Branch(branches[0], i%3 == 0) }},
+		{"kind=branch/sites=1024", func(i int) { thread.Branch(branches[i%1024], i%3 == 0) }},
+		{"kind=switch/cases=8", func(i int) { thread.Switch(choices[0], uint32(i%8)) }},
+		{"kind=type", func(i int) { thread.Type(types[0], ccmap.MethodID(i%2)) }},
+		{"kind=value/values=15", func(i int) { thread.Value(numbers[0], int64(i%15)) }},
+	} {
+		b.Run(c.name, func(b *testing.B) {
+			b.ReportAllocs()
+			i := 0
+			for b.Loop() {
+				c.hit(i)
+				i++
+			}
+		})
+	}
+}

@@ -157,3 +157,39 @@ func ExampleThread_Called() {
 	fmt.Println(profiler.Stats().Counts[sampler.Caught], "calls caught:", reached)
 	// Output: 32 calls caught: map[scene > circle.draw:24 scene > square.draw:8]
 }
+
+// A VM that interprets or compiles branches and casts counts them at sites that it asks for
+// once. Its threads give the counts away at their safe points.
+func ExampleThread_Branch() {
+	profiler := managed.New(managed.Options{Interval: -1, Points: managed.Branches | managed.Types})
+	names := profiler.Sink().Names
+	area := names.Intern(ccmap.Method{Name: "area", Coordinate: ccmap.CoordinateBytecode})
+	circle := names.Intern(ccmap.Method{Name: "Circle", Receiver: "Circle"})
+	empty := profiler.Site(ccmap.PointBranch, ccmap.Frame{Method: area, Offset: 3})
+	cast := profiler.Site(ccmap.PointType, ccmap.Frame{Method: area, Offset: 8})
+
+	session, err := manager.Start(context.Background(), manager.Config{Source: profiler})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	thread := profiler.Attach(managed.ThreadOptions{})
+	for i := range 100 {
+		thread.Branch(empty, i%10 == 0)
+		if i%20 == 0 {
+			thread.Type(cast, ccmap.NoMethod)
+		} else {
+			thread.Type(cast, circle)
+		}
+	}
+	thread.Detach()
+	profiler.Finish("program ended")
+	<-session.Done()
+
+	for _, p := range session.Snapshot().Points() {
+		fmt.Println(names.At(p.Method).Name, p.Offset, p.Kind, p.Count, "most:", p.Values[0].Count, "nulls:", p.Nulls)
+	}
+	// Output:
+	// area 3 branch 100 most: 90 nulls: -1
+	// area 8 type 100 most: 95 nulls: 5
+}

@@ -117,7 +117,7 @@ func (p *Profiler) callHook(s *seat, calls bool) {
 	defer func() {
 		if cause := recover(); cause != nil {
 			p.panicked(t.id, cause)
-			t.Detach()
+			t.seat.leave() // not Detach: its goroutine may be counting
 		}
 	}()
 	t.hook.Mark()
@@ -129,8 +129,10 @@ func (p *Profiler) callHook(s *seat, calls bool) {
 // sweep publishes for threads at rest, and counts the overdue ones.
 func (p *Profiler) sweep(now time.Time) {
 	epoch, overdue := p.epoch.Load(), int64(0)
+	p.points.ask()
 	look := func(s *seat) {
 		s.publish()
+		p.mergeParked(s)
 		if s.overdue(epoch, now) {
 			overdue++
 		}
@@ -147,8 +149,13 @@ func (p *Profiler) end() {
 	p.ended.Store(true)
 	p.wanted.Store(false)
 	p.marking.Unlock()
-	p.plain.each((*seat).giveUpRing)
-	p.hooked.each((*seat).giveUpRing)
+	p.points.ask()
+	last := func(s *seat) {
+		s.giveUpRing()
+		p.mergeParked(s)
+	}
+	p.plain.each(last)
+	p.hooked.each(last)
 }
 
 // change is the last change of the interval.

@@ -32,6 +32,7 @@ func (t *Thread) answer(epoch uint32) {
 	p := t.profiler
 	t.marked = epoch
 	t.seat.reached.Store(epoch)
+	t.Merge()
 	if t.off || t.seat.parked.Load() || p.ended.Load() {
 		t.remaining = 0
 		return

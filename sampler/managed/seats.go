@@ -13,6 +13,7 @@ import (
 // itself, so that a forgotten thread is collected, and its ring goes on to another.
 //
 //	among, thread      written once
+//	cells              the thread's, or under mu while it is parked
 //	ring, left         under mu, which the thread takes to push and the marker to
 //	                   publish for a thread at rest
 //	unpublished        set by the thread under mu, cleared when publishing
@@ -24,6 +25,7 @@ import (
 type seat struct {
 	among  *seats
 	thread weak.Pointer[Thread] // if it has a hook
+	cells  *cells
 
 	mu   sync.Mutex
 	ring *queue.Ring // nil before the first sample and after the last one
@@ -53,6 +55,15 @@ func (s *seat) publish() {
 	if s.ring != nil {
 		s.ring.Publish()
 	}
+}
+
+// unpark lets the thread go on. If the marker may have its cells, it waits for the marker.
+func (s *seat) unpark(shared bool) {
+	if shared {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+	}
+	s.parked.Store(false)
 }
 
 // leave publishes, gives up the ring and removes the seat. It reports whether the thread

@@ -11,13 +11,14 @@ import (
 // at a time may use it. Only Detach and ID may be called from any goroutine, at any time.
 //
 //	profiler … hook  written once
-//	seat             shared with the marker; see there
+//	seat, cells      shared with the marker; see there
 //	all else         of the goroutine that uses the thread
 type Thread struct {
 	profiler *Profiler
 	id       uint64
 	hook     Hook
 	seat     *seat
+	cells    *cells
 
 	seen      uint32 // epoch without work; another one during a burst
 	marked    uint32 // last answered epoch
@@ -66,7 +67,8 @@ type Hook interface {
 // The garbage collector detaches a thread that becomes garbage, which counts in
 // Stats.Abandoned. Its hook does not keep it.
 func (p *Profiler) Attach(o ThreadOptions) *Thread {
-	t := &Thread{profiler: p, hook: o.Hook, seat: &seat{among: &p.plain}}
+	t := &Thread{profiler: p, hook: o.Hook, seat: &seat{among: &p.plain}, cells: new(cells)}
+	t.seat.cells = t.cells
 	t.id, t.stack.serial = newSerial()
 	t.stack.first, t.stack.id, t.stack.limit = p.first, t.id, p.maxFrames
 	t.visit, t.visitCaller = t.stack.visit, t.stack.visitCaller
@@ -81,16 +83,19 @@ func (p *Profiler) Attach(o ThreadOptions) *Thread {
 
 // abandon detaches a thread that was collected.
 func (p *Profiler) abandon(s *seat) {
+	p.points.take(s.cells)
 	if s.leave() {
 		p.counts.abandoned.Add(1)
 	}
 }
 
-// Detach ends the thread: it publishes its samples and gives its ring to the next thread.
-// A thread that goes on, or is used again, must be attached again. A second Detach does
-// nothing.
+// Detach ends the thread: it publishes its samples, gives its ring to the next thread, and
+// its points to the profile. A thread that goes on, or is used again, must be attached again.
+// A second Detach does nothing. With points other than calls ([Options].Points) only the
+// goroutine that uses the thread may call it, or any while the thread is parked.
 func (t *Thread) Detach() {
-	t.seat.leave()
+	t.seat.leave() // now the marker is done with it
+	t.profiler.points.take(t.cells)
 	runtime.KeepAlive(t) // or the garbage collector might be first, and count it
 }
 
@@ -116,6 +121,7 @@ func (t *Thread) CallsWanted() bool { return t.profiler.wanted.Load() }
 // Park does nothing.
 func (t *Thread) Park() {
 	if !t.seat.parked.Load() {
+		t.Merge()
 		t.seat.parked.Store(true)
 		t.seat.publish()
 	}
@@ -126,7 +132,7 @@ func (t *Thread) Park() {
 func (t *Thread) Unpark() {
 	if t.seat.parked.Load() {
 		t.catchUp()
-		t.seat.parked.Store(false)
+		t.seat.unpark(t.profiler.points != nil)
 	}
 }
 

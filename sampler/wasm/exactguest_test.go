@@ -12,6 +12,7 @@ import (
 	"github.com/tetratelabs/wazero/imports/wasi_snapshot_preview1"
 
 	"github.com/ccmapd/ccmapd/ccmap"
+	"github.com/ccmapd/ccmapd/sampler/managed"
 )
 
 // exactHost is a runtime that records all calls of one guest, and folds them.
@@ -26,14 +27,18 @@ type exactHost struct {
 }
 
 // newExactHost compiles a guest, and begins to record it.
-func newExactHost(t testing.TB, binary []byte) *exactHost {
+func newExactHost(t testing.TB, binary []byte, points ...managed.Points) *exactHost {
 	t.Helper()
 	ctx, stop := context.WithCancel(t.Context())
 	h := &exactHost{stop: stop, ended: make(chan struct{})}
 	h.runtime = wazero.NewRuntimeWithConfig(ctx, wazero.NewRuntimeConfigCompiler().
 		WithCoreFeatures(api.CoreFeaturesV2|experimental.CoreFeaturesTailCall).WithCloseOnContextDone(true))
 	t.Cleanup(func() { h.runtime.Close(context.Background()) })
-	h.profiler = New(h.runtime, Options{Exact: true})
+	o := Options{Exact: true}
+	for _, p := range points {
+		o.Points |= p
+	}
+	h.profiler = New(h.runtime, o)
 	h.folded = ccmap.New(ccmap.Options{Names: h.profiler.Sink().Names})
 	h.provide(t)
 	var err error

@@ -7,13 +7,14 @@ import (
 	"github.com/tetratelabs/wazero/experimental"
 
 	"github.com/ccmapd/ccmapd/ccmap"
+	"github.com/ccmapd/ccmapd/sampler/managed"
 	"github.com/ccmapd/ccmapd/sampler/wasm/internal/rewrite"
 )
 
 // exactThread records the calls of one instance. One goroutine at a time makes them.
 //
-//	exact … limit  set when it is made
-//	all else       under mu: events on the guest's goroutine, stop on the session's
+//	exact … points  set when it is made
+//	all else        under mu: events on the guest's goroutine, stop on the session's
 type exactThread struct {
 	exact    *exact
 	module   *module
@@ -22,6 +23,7 @@ type exactThread struct {
 	depth    api.MutableGlobal // numbered activations at a call
 	mark     api.MutableGlobal // makes the next safe point call the host
 	limit    api.MutableGlobal // does so too, if the next safe point is a function's entry
+	points   *managed.Thread   // counts points; nil: none are wanted
 
 	mu      sync.Mutex
 	stack   callStack
@@ -30,6 +32,7 @@ type exactThread struct {
 	counted uint64                                   // instructions that activations have got
 	lane    *lane                                    // during a call
 	due     int                                      // samples until the next reading of the clock
+	unasked int                                      // points until the next look whether someone waits for them
 	push    func(*ccmap.Sample)
 	stopped bool
 }
@@ -54,6 +57,10 @@ func newExactThread(x *exact, m *module, instance api.Module) *exactThread {
 		stopped:  x.stopped,
 	}
 	t.push = t.pushSample
+	if g := global(instance, rewrite.PointsGlobal); g != nil && !t.stopped {
+		t.points = x.profiler.Attach(managed.ThreadOptions{})
+		g.Set(1)
+	}
 	return t
 }
 
@@ -80,6 +87,7 @@ func (t *exactThread) rest() {
 	if len(t.stack.calls) == 0 && len(t.entries) == 0 {
 		t.exact.giveBack(t.lane)
 		t.lane = nil
+		t.mergePoints()
 	}
 }
 
@@ -249,6 +257,10 @@ func (t *exactThread) stop() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.stopped = true
+	if t.points != nil {
+		global(t.instance, rewrite.PointsGlobal).Set(0)
+		t.points.Detach()
+	}
 	if t.open() {
 		t.spend()
 		t.stack.flush(t.push)

@@ -33,6 +33,7 @@ func (p *Profiler) prepare(ctx context.Context) error {
 	host, err := p.engine.NewHostModuleBuilder(rewrite.HostModule).
 		NewFunctionBuilder().WithGoModuleFunction(api.GoModuleFunc(p.sampled), []api.ValueType{api.ValueTypeI32, api.ValueTypeI32}, nil).Export(rewrite.SampleFunction).
 		NewFunctionBuilder().WithGoFunction(api.GoFunc(func(context.Context, []uint64) {}), []api.ValueType{api.ValueTypeI32, api.ValueTypeI32, api.ValueTypeI32}, nil).Export(rewrite.CallFunction).
+		NewFunctionBuilder().WithGoModuleFunction(api.GoModuleFunc(p.counted), []api.ValueType{api.ValueTypeI32, api.ValueTypeI32}, nil).Export(rewrite.PointFunction).
 		Instantiate(experimental.WithFunctionListenerFactory(ctx, listeners))
 	if err != nil {
 		return fmt.Errorf("instantiate module %q (a runtime can have only one): %w", rewrite.HostModule, err)

@@ -20,19 +20,20 @@ import (
 // nothing else. The guest's code reads and writes its globals without the lock: a word is
 // written whole, and each side writes a value that the other may also find later.
 //
-//	module … announce  written once
+//	module … points    written once
 //	all else           under mu
 type instance struct {
 	module *module
 	guest  api.Module
 	thread *managed.Thread
 
-	// The guest's globals: see package rewrite. A missing global is nil: calls, if no
-	// calls are caught.
-	mark, calls, depth, visited, limit, announce api.MutableGlobal
+	// The guest's globals: see package rewrite. A missing global is nil: calls and points,
+	// if none are wanted.
+	mark, calls, depth, visited, limit, announce, points api.MutableGlobal
 
 	mu        sync.Mutex
 	marked    bool           // since the last sample
+	window    int            // points that are still wanted
 	entries   []entered      // unfinished, outermost first
 	marks     []managed.Mark // of activations, by number, the outermost first
 	positions map[experimental.ProgramCounter]position
@@ -56,6 +57,7 @@ func (m *module) newInstance(guest api.Module) *instance {
 		visited:   global(guest, rewrite.VisitedGlobal),
 		limit:     global(guest, rewrite.LimitGlobal),
 		announce:  global(guest, rewrite.AnnounceGlobal),
+		points:    global(guest, rewrite.PointsGlobal),
 		positions: make(map[experimental.ProgramCounter]position),
 	}
 	in.imports.init(m)
@@ -80,7 +82,9 @@ func global(guest api.Module, name string) api.MutableGlobal {
 
 // leave ends the sampling of a guest. It may be called again.
 func (in *instance) leave() {
+	in.mu.Lock()
 	in.thread.Detach()
+	in.mu.Unlock()
 	in.module.profiler.instances.remove(in)
 }
 
@@ -94,6 +98,7 @@ func (in *instance) Mark() {
 	defer in.mu.Unlock()
 	in.marked = true
 	in.poll()
+	in.wantPoints()
 }
 
 // ask makes the guest call the host at its next safe point, without a sample.

@@ -23,8 +23,8 @@ type digest [sha256.Size]byte
 
 // module is a guest's binary. Its instances share it.
 //
-//	methods, names  by atomic operations
-//	all else        written once
+//	methods … sites  by atomic operations
+//	all else         written once
 type module struct {
 	profiler  *Profiler
 	id        string // of the binary
@@ -34,6 +34,7 @@ type module struct {
 
 	methods []atomic.Uint32                // by original function: 1 + its id, 0 before its first use
 	names   []atomic.Pointer[functionName] // by rewritten function: its name in wazero
+	sites   []atomic.Uint32                // by point: 1 + its site, 0 before its first use
 }
 
 // functionName is how wazero's stack iterator names a function.
@@ -93,7 +94,8 @@ func (p *Profiler) readModule(id digest, binary []byte) (*module, error) {
 	budget := debuginfo.NewBudget(len(binary))
 	rewritten, err := rewrite.Rewrite(binary, rewrite.Options{
 		Marks:      true,
-		Calls:      p.options.HitBudget >= 0 && !p.options.Exact,
+		Calls:      p.Counts(ccmap.PointCall) && !p.options.Exact,
+		Points:     p.Counts(ccmap.PointBranch),
 		Exact:      p.options.Exact,
 		MultiValue: p.multiValue,
 		TailCalls:  p.tailCalls && !p.options.Exact,
@@ -119,6 +121,7 @@ func (p *Profiler) readModule(id digest, binary []byte) (*module, error) {
 		bodies:    bodies,
 		methods:   make([]atomic.Uint32, table.Len()),
 		names:     make([]atomic.Pointer[functionName], rewritten.Total),
+		sites:     make([]atomic.Uint32, len(rewritten.Points)),
 	}, nil
 }
 

@@ -22,6 +22,7 @@ import (
 	"github.com/ccmapd/ccmapd/internal/figure"
 	"github.com/ccmapd/ccmapd/manager"
 	"github.com/ccmapd/ccmapd/sampler/engine"
+	"github.com/ccmapd/ccmapd/valueprof"
 )
 
 // Config is a whole configuration.
@@ -55,6 +56,9 @@ type Settings struct {
 	MaxMemory   int64         // of a map, bytes; 0: no limit
 	Window      time.Duration // time constant of the recent counts; 0: none
 	Hits        float64       // calls caught a second of CPU time; 0: none
+	ValueHash   valueprof.Hash
+	Janitor     valueprof.Policy
+	DumpValues  bool          // log what becomes of value tables
 	Labels      bool          // sample labels of goroutines
 	Rotate      time.Duration // a period's length; 0: none
 	Max         int           // processes of a target; the oldest are taken

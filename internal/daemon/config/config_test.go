@@ -15,6 +15,7 @@ import (
 	"github.com/ccmapd/ccmapd/internal/advice"
 	"github.com/ccmapd/ccmapd/internal/process"
 	"github.com/ccmapd/ccmapd/manager"
+	"github.com/ccmapd/ccmapd/valueprof"
 )
 
 // TestPackagedFileHasTheDefaults: the file that users begin with says what holds without it,
@@ -58,6 +59,9 @@ max = 2
 [defaults]                      # after a target, and holds for it
 window = "1d"
 max_overhead = 2
+value_hash = "pext"
+janitor = "off"
+dump_values = true
 hot = { edge = "10s", path = ["A > B:3  >\tC", "A = 2%/1m"] }
 [[target]]
 name = "billing.eu"
@@ -81,6 +85,7 @@ files = true
 	want := Default()
 	want.Listen.TCP = "[::1]:7070"
 	want.Defaults.Window, want.Defaults.MaxOverhead, want.Store.Files = 24*time.Hour, 2, true
+	want.Defaults.ValueHash, want.Defaults.Janitor, want.Defaults.DumpValues = valueprof.HashPext, valueprof.PolicyOff, true
 	want.Defaults.Hot.Edge.Time, want.Defaults.Hot.Paths = 10*time.Second, "A > B:3 > C\nA = 2%/1m"
 	web := Target{Name: "web", Match: Match{Exe: "/srv/*/web", Cmdline: `-addr :80\d\d`, User: "root"}, Settings: want.Defaults}
 	web.Interval, web.Max = 5*time.Millisecond, 2
@@ -162,15 +167,18 @@ func TestErrors(t *testing.T) {
 		named + "match = { url = \"http://u:p@a\" }":           "line 3, column 11: target[0].match.url: must not have a user or password: they belong in auth",
 		named + "match = { url = \"http://a/?token=t\" }":      "line 3, column 11: target[0].match.url: must not have a query: it is the address of the endpoint alone",
 		named + "match.url = \"http://a\"\ninterval = \"1ms\"": "line 4, column 1: target[0].interval: is for processes: the program behind match.url samples itself",
-		named + "match = { url = \"http://a\" }\nauth = { bearer_file = \"/b\" }":                 "line 4, column 1: target[0].auth: would cross the network in clear text: use https",
-		named + "match = { url = \"http://a\", pid = 1 }":                                         "line 3, column 1: target[0].match: url and host stand alone: a process is found by the other keys",
-		named + "match = { pid = 1 }\nauth = { bearer_file = \"/b\" }":                            "line 4, column 1: target[0].auth: is for match.url, which is not given",
-		named + "match.url = \"https://a\"\n[target.auth]\nuser = \"u\"":                          "line 4, column 9: target[0].auth: user and password_file belong together",
-		"[[target]]\nmatch.pid = 1":                                                               "line 1, column 3: target[0].name: is missing",
-		"[[target]]\nname = \"../a\"\nmatch.pid = 1":                                              "line 2, column 1: target[0].name: must have 1 to 63 letters, digits, '.', '_' and '-', and begin with a letter or digit",
-		named + "match.pid = 1\n" + named + "match.pid = 2":                                       `line 5, column 1: target[1].name: "a" is the name of target[0], too: each target needs its own`,
-		named + "match.host = true\n[[target]]\nname = \"b\"\nmatch.host = true":                  "line 6, column 7: target[1].match.host: target[0] is the whole host already: one target can be",
-		named + "match.host = true\nengine = \"bpf\"":                                             "line 4, column 1: target[0].engine: is for processes: match.host has them all, by engine bpf",
+		named + "match = { url = \"http://a\" }\nauth = { bearer_file = \"/b\" }": "line 4, column 1: target[0].auth: would cross the network in clear text: use https",
+		named + "match = { url = \"http://a\", pid = 1 }":                         "line 3, column 1: target[0].match: url and host stand alone: a process is found by the other keys",
+		named + "match = { pid = 1 }\nauth = { bearer_file = \"/b\" }":            "line 4, column 1: target[0].auth: is for match.url, which is not given",
+		named + "match.url = \"https://a\"\n[target.auth]\nuser = \"u\"":          "line 4, column 9: target[0].auth: user and password_file belong together",
+		"[[target]]\nmatch.pid = 1":                                               "line 1, column 3: target[0].name: is missing",
+		"[[target]]\nname = \"../a\"\nmatch.pid = 1":                              "line 2, column 1: target[0].name: must have 1 to 63 letters, digits, '.', '_' and '-', and begin with a letter or digit",
+		named + "match.pid = 1\n" + named + "match.pid = 2":                       `line 5, column 1: target[1].name: "a" is the name of target[0], too: each target needs its own`,
+		named + "match.host = true\n[[target]]\nname = \"b\"\nmatch.host = true":  "line 6, column 7: target[1].match.host: target[0] is the whole host already: one target can be",
+		named + "match.host = true\nengine = \"bpf\"":                             "line 4, column 1: target[0].engine: is for processes: match.host has them all, by engine bpf",
+		"[defaults]\nvalue_hash = \"md5\"\njanitor = 1\ndump_values = 1": "line 2, column 1: defaults.value_hash: must be auto, pext, bitpermute, shift or multiply, in quotes\n" +
+			"line 3, column 1: defaults.janitor: must be decay, reset or off, in quotes\nline 4, column 1: defaults.dump_values: must be true or false",
+		named + "match.host = true\njanitor = \"off\"":                                            "line 4, column 1: target[0].janitor: is for processes: match.host has them all, by engine bpf",
 		named + "match.host = true\nhits = 0":                                                     "line 4, column 1: target[0].hits: is for processes: match.host has them all, by engine bpf",
 		named + "max = 1\nmatch.host = true":                                                      "line 3, column 1: target[0].max: is for processes: match.host has them all, by engine bpf",
 		named + "match = { host = true, exe = \"a\" }":                                            "line 3, column 1: target[0].match: url and host stand alone: a process is found by the other keys",

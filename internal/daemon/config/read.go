@@ -16,6 +16,7 @@ import (
 	"github.com/ccmapd/ccmapd/internal/loopback"
 	"github.com/ccmapd/ccmapd/internal/terminal"
 	"github.com/ccmapd/ccmapd/sampler/engine"
+	"github.com/ccmapd/ccmapd/valueprof"
 )
 
 const day = 24 * time.Hour
@@ -114,6 +115,9 @@ func (s *Settings) fields() []field {
 		{"max_memory", size(&s.MaxMemory, 64*figure.KiB)},
 		{"window", duration(&s.Window, time.Second, 365*day, true)},
 		{"hits", number(&s.Hits, 0, 10_000)},
+		{"value_hash", word(&s.ValueHash, valueprof.ParseHash, append([]valueprof.Hash{valueprof.HashAuto}, valueprof.Hashes()...)...)},
+		{"janitor", word(&s.Janitor, valueprof.ParsePolicy, valueprof.PolicyDecay, valueprof.PolicyReset, valueprof.PolicyOff)},
+		{"dump_values", truth(&s.DumpValues)},
 		{"labels", truth(&s.Labels)},
 		{"rotate", duration(&s.Rotate, time.Second, 365*day, true)},
 		{"max", whole(&s.Max, 1, 4096)},
@@ -201,10 +205,13 @@ func (d *document) refuse(t targetTable, keys []string, reason string) {
 }
 
 // ofOneProcess are the settings that the whole host does not take.
-var ofOneProcess = []string{"engine", "hits", "max"}
+var ofOneProcess = append([]string{"engine", "max"}, ofCaughtCalls...)
 
 // ofProcesses are the settings that an endpoint does not take.
-var ofProcesses = []string{"engine", "interval", "min_interval", "max_interval", "tune", "max_overhead", "hits", "max"}
+var ofProcesses = append([]string{"engine", "interval", "min_interval", "max_interval", "tune", "max_overhead", "max"}, ofCaughtCalls...)
+
+// ofCaughtCalls are the settings of calls that breakpoints catch.
+var ofCaughtCalls = []string{"hits", "value_hash", "janitor", "dump_values"}
 
 // check finds values that do not go together, of all but targets.
 func (d *document) check(c *Config) {
@@ -310,6 +317,23 @@ func text(to *string, check func(string) error) func(any) error {
 		}
 		*to = s
 		return check(s)
+	}
+}
+
+// word sets a value that parse knows by its name. All are those that it may be.
+func word[T fmt.Stringer](to *T, parse func(string) (T, error), all ...T) func(any) error {
+	return func(value any) error {
+		name, is := value.(string)
+		v, err := parse(name)
+		if !is || err != nil {
+			var names []string
+			for _, v := range all {
+				names = append(names, v.String())
+			}
+			return fmt.Errorf("must be %s, in quotes", terminal.OrList(names))
+		}
+		*to = v
+		return nil
 	}
 }
 

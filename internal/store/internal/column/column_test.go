@@ -114,7 +114,7 @@ func drawPoint(t *rapid.T, methods int) ccmap.Point {
 	number := func() int64 { return rapid.Int64Range(0, 5).Draw(t, "number") }
 	p := ccmap.Point{
 		Origin: ccmap.Origin(rapid.IntRange(0, int(ccmap.OriginVM)).Draw(t, "origin")),
-		Kind:   ccmap.PointKind(rapid.IntRange(0, int(ccmap.PointThrown)).Draw(t, "kind")),
+		Kind:   ccmap.PointKind(rapid.IntRange(0, int(ccmap.PointNumber)).Draw(t, "kind")),
 		Frozen: rapid.Bool().Draw(t, "frozen"), Method: method(), Offset: uint32(number()), End: uint32(number()), Phase: uint32(number()),
 		Count: number(), Other: number(), Aged: number(), Nulls: number() - 2,
 	}

@@ -8,6 +8,7 @@ const HostModule = "ccmapd"
 const (
 	SampleFunction = "sample" // func(reason, number i32); the number's highest bit has no meaning
 	CallFunction   = "call"   // func(site, element, number i32), likewise
+	PointFunction  = "point"  // func(site, value i32), only with Options.Points
 )
 
 // The names of the added globals. They are exported, because wazero lets a host set
@@ -20,6 +21,7 @@ const (
 	LimitGlobal    = "ccmapd.limit"    // i32, only with Options.Marks, initially AllNumbers
 	AnnounceGlobal = "ccmapd.announce" // i64, initially all ones
 	ExecutedGlobal = "ccmapd.executed" // i64, only with Options.Exact
+	PointsGlobal   = "ccmapd.points"   // i32, only with Options.Points
 )
 
 // Reasons of a sample. An import k has two of its own.
@@ -60,6 +62,7 @@ const (
 	globalLimit
 	globalAnnounce
 	globalExecuted
+	globalPoints
 )
 
 type hostGlobalType struct {
@@ -77,6 +80,7 @@ var hostGlobals = [...]hostGlobalType{
 	globalLimit:    {LimitGlobal, typeI32, AllNumbers},
 	globalAnnounce: {AnnounceGlobal, typeI64, -1},
 	globalExecuted: {ExecutedGlobal, typeI64, 0},
+	globalPoints:   {PointsGlobal, typeI32, 0},
 }
 
 // added reports whether a rewriting adds the global.
@@ -88,6 +92,8 @@ func (g hostGlobal) added(o Options) bool {
 		return o.Marks
 	case globalExecuted:
 		return o.Exact
+	case globalPoints:
+		return o.Points
 	}
 	return true
 }

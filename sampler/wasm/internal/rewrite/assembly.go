@@ -33,6 +33,7 @@ func newAssembly(m *original, p *plan, o Options) *assembly {
 	}
 	a.layout = layout{
 		imported:     m.importedFunctions,
+		hosts:        len(hostImports(o)),
 		announce:     announcements(m, o),
 		faces:        make([]face, len(m.bodies)),
 		marks:        o.Marks,
@@ -40,6 +41,7 @@ func newAssembly(m *original, p *plan, o Options) *assembly {
 	}
 	a.out = &Module{
 		Imported:  m.importedFunctions,
+		hosts:     a.layout.hosts,
 		Functions: make([]Kind, len(m.bodies)),
 		Entries:   map[uint32]uint32{},
 		stubs:     map[uint32]place{},
@@ -245,14 +247,24 @@ func (a *assembly) extend(id byte, n int, elements []byte) {
 
 func (a *assembly) writeImports() {
 	var b []byte
-	for _, f := range []struct {
-		name string
-		typ  uint32
-	}{{SampleFunction, a.layout.sampleType}, {CallFunction, a.layout.callType}} {
-		b = appendName(appendName(b, HostModule), f.name)
-		b = appendU32(append(b, format.KindFunction), f.typ)
+	for _, name := range hostImports(a.options) {
+		typ := a.layout.sampleType // two numbers, as of point
+		if name == CallFunction {
+			typ = a.layout.callType
+		}
+		b = appendName(appendName(b, HostModule), name)
+		b = appendU32(append(b, format.KindFunction), typ)
 	}
-	a.extend(format.SectionImport, hostFunctions, b)
+	a.extend(format.SectionImport, a.layout.hosts, b)
+}
+
+// hostImports are the names of the added imports, in the order of their indices.
+func hostImports(o Options) []string {
+	names := []string{SampleFunction, CallFunction}
+	if o.Points {
+		names = append(names, PointFunction)
+	}
+	return names
 }
 
 // writeFunctions writes the types of all functions.

@@ -31,6 +31,7 @@ type bodyWriter struct {
 	tight    tightLoops
 	dispatch dispatch
 	cover    cover
+	points   pointWriter
 	number   uint32 // local with the activation's number, if it has one
 }
 
@@ -46,6 +47,7 @@ func (w *bodyWriter) write(i int) *format.Error {
 	w.copied = w.module.bodies[i].start
 	w.spans = append(w.spans, span{0, w.relative(w.copied)})
 	w.beginLoops()
+	w.points.begin()
 	w.writeLocals(l)
 	w.enter()
 	w.run = run{start: w.d.At}
@@ -55,6 +57,9 @@ func (w *bodyWriter) write(i int) *format.Error {
 		}
 		w.instruction()
 		w.followLoops()
+		if w.options.Points {
+			w.followPoints()
+		}
 	}
 	if w.d.Err == nil {
 		w.flush(w.d.At)
@@ -140,19 +145,25 @@ func (w *bodyWriter) placeLocals(first uint32) (n byte) {
 		w.tight.counter = first + uint32(n)
 		n++
 	}
+	if w.options.Points && w.traits.picks {
+		w.points.local = first + uint32(n)
+		n++
+	}
 	return n
 }
 
 // enter writes the code at an activation's beginning.
 func (w *bodyWriter) enter() {
-	if w.traits.kind == Bare {
-		return
+	if w.traits.kind != Bare {
+		w.insert(w.d.At, w.d.At)
+		if w.face.numbered && !w.face.registered {
+			w.buffer = w.layout.appendNumber(w.buffer, w.number)
+		}
+		w.pollEntry()
 	}
-	w.insert(w.d.At, w.d.At)
-	if w.face.numbered && !w.face.registered {
-		w.buffer = w.layout.appendNumber(w.buffer, w.number)
+	if w.options.Points {
+		w.reportBlock()
 	}
-	w.pollEntry()
 }
 
 // pollEntry polls. If activations are numbered, it lowers Visited below this one's
@@ -207,11 +218,17 @@ func (w *bodyWriter) standIn(index uint32, at int) {
 // around it.
 func (w *bodyWriter) instruction() {
 	d := &w.d
+	if w.options.Points {
+		w.point()
+	}
 	switch d.op {
 	case opLocalGet, opLocalSet, opLocalTee:
 		w.local()
 	case opLoop:
 		w.loop()
+		if w.options.Points && !w.isDispatchLoop() {
+			w.reportBlock()
+		}
 	case opBr, opBrIf, opBrTable:
 		w.branch()
 	case opCall, opReturnCall:

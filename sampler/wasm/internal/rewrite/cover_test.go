@@ -116,6 +116,7 @@ func newHost(t *testing.T, sample func(_ context.Context, m api.Module, reason, 
 	_, err := r.NewHostModuleBuilder(rewrite.HostModule).
 		NewFunctionBuilder().WithFunc(sample).Export(rewrite.SampleFunction).
 		NewFunctionBuilder().WithFunc(func(_, _, _ uint32) {}).Export(rewrite.CallFunction).
+		NewFunctionBuilder().WithFunc(func(_, _ uint32) {}).Export(rewrite.PointFunction).
 		Instantiate(ctx)
 	if err == nil {
 		_, err = r.NewHostModuleBuilder("env").NewFunctionBuilder().WithFunc(func() {}).Export("host").Instantiate(ctx)

@@ -98,6 +98,7 @@ func addHost(tb testing.TB, r wazero.Runtime) {
 	_, err := r.NewHostModuleBuilder(rewrite.HostModule).
 		NewFunctionBuilder().WithFunc(func(_, _ uint32) {}).Export(rewrite.SampleFunction).
 		NewFunctionBuilder().WithFunc(func(_, _, _ uint32) {}).Export(rewrite.CallFunction).
+		NewFunctionBuilder().WithFunc(func(_, _ uint32) {}).Export(rewrite.PointFunction).
 		Instantiate(context.Background())
 	if err != nil {
 		tb.Fatal(err)

@@ -19,10 +19,11 @@
 //
 // # Interface to the host
 //
-// The rewritten module imports two functions from HostModule:
+// The rewritten module imports functions from HostModule:
 //
 //	sample(reason, number i32)         at a safe point while Mark is set
 //	call(site, element, number i32)    before an indirect call while Calls is set
+//	point(site, value i32)             with Options.Points, at a Point while Points is set
 //
 // and exports mutable globals, under names that no guest uses. The guest's native code
 // loads and stores them plainly:
@@ -44,6 +45,8 @@
 //	                      indirect call. Host: sets it to 1 while it wants calls.
 //	ccmapd.announce  i64  all ones at first. Guest: tests a bit of it before every call of an
 //	                      import that Options.Announce chose. Host: clears and sets bits.
+//	ccmapd.points    i32  only with Options.Points, 0 at first. Guest: reads it at every
+//	                      Point. Host: sets it to 1 while it wants points.
 //	ccmapd.executed  i64  only with Options.Exact, 0 at first. Guest: the number of executed
 //	                      instructions of the original. A run of instructions without a
 //	                      branch, a label or a call is added when it begins.

@@ -29,7 +29,7 @@ var (
 	quiet     = rewrite.Options{MultiValue: true}
 	marked    = rewrite.Options{MultiValue: true, Marks: true, Calls: true, Announce: announced}
 	stubbed   = rewrite.Options{MultiValue: true, TailCalls: true, Marks: true, Calls: true, Announce: announced}
-	exact     = rewrite.Options{MultiValue: true, Marks: true, Calls: true, Announce: announced, Exact: true}
+	exact     = rewrite.Options{MultiValue: true, Marks: true, Calls: true, Announce: announced, Exact: true, Points: true}
 )
 
 // suites are the directories of the test suite with features that the rewriter knows, and the

@@ -49,12 +49,12 @@ func addSeeds(f *testing.F) {
 func optionsOf(flags byte) rewrite.Options {
 	return rewrite.Options{
 		MultiValue: flags&1 != 0, TailCalls: flags&2 != 0, Marks: flags&4 != 0,
-		Calls: flags&8 != 0, Exact: flags&16 != 0, Announce: announced,
+		Calls: flags&8 != 0, Exact: flags&16 != 0, Points: flags&32 != 0, Announce: announced,
 	}
 }
 
 func flagsOf(o *rewrite.Options) (flags byte) {
-	for i, set := range []bool{o.MultiValue, o.TailCalls, o.Marks, o.Calls, o.Exact} {
+	for i, set := range []bool{o.MultiValue, o.TailCalls, o.Marks, o.Calls, o.Exact, o.Points} {
 		if set {
 			flags |= 1 << i
 		}
@@ -132,6 +132,7 @@ func newExplorer(t *testing.T, module []byte) *explorer {
 	_, err := e.runtime.NewHostModuleBuilder(rewrite.HostModule).
 		NewFunctionBuilder().WithFunc(e.sample).Export(rewrite.SampleFunction).
 		NewFunctionBuilder().WithFunc(func(_, _, _ uint32) {}).Export(rewrite.CallFunction).
+		NewFunctionBuilder().WithFunc(func(_, _ uint32) {}).Export(rewrite.PointFunction).
 		Instantiate(ctx)
 	if err != nil {
 		t.Fatal(err)

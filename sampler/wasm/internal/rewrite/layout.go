@@ -3,6 +3,7 @@ package rewrite
 // layout is the arrangement of the rewritten module, and the form of the inserted code.
 type layout struct {
 	imported int                      // functions of the original; the host's follow them
+	hosts    int                      // added imports
 	globals  [len(hostGlobals)]uint32 // indices of the added ones
 	announce []uint64                 // by imported function: its bit in Announce, or 0
 	types    []signature              // of the original, then added ones
@@ -16,15 +17,12 @@ type layout struct {
 	resultBlocks         map[string]int64 // types of blocks that keep results
 }
 
-// hostFunctions is the number of added imports.
-const hostFunctions = 2
-
 // function gives a function of the original its index in the rewritten module.
 func (l *layout) function(index uint32) uint32 {
 	if int(index) < l.imported {
 		return index
 	}
-	return index + hostFunctions
+	return index + uint32(l.hosts)
 }
 
 // reference gives a function of the original the index for the module's references to it,

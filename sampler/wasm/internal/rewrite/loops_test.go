@@ -113,6 +113,7 @@ func countPolls(t *testing.T, module []byte, polls *uint64) api.Module {
 	_, err := r.NewHostModuleBuilder(rewrite.HostModule).
 		NewFunctionBuilder().WithFunc(func(_, _ uint32) { *polls++ }).Export(rewrite.SampleFunction).
 		NewFunctionBuilder().WithFunc(func(_, _, _ uint32) {}).Export(rewrite.CallFunction).
+		NewFunctionBuilder().WithFunc(func(_, _ uint32) {}).Export(rewrite.PointFunction).
 		Instantiate(ctx)
 	if err != nil {
 		t.Fatal(err)

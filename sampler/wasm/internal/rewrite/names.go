@@ -144,8 +144,9 @@ func (a *assembly) functionNames(names []string) []byte {
 	}
 	for i, name := range names {
 		if i == a.module.importedFunctions {
-			add(uint32(i), HostModule+"."+SampleFunction)
-			add(uint32(i)+1, HostModule+"."+CallFunction)
+			for k, name := range hostImports(a.options) {
+				add(uint32(i+k), HostModule+"."+name)
+			}
 		}
 		add(a.layout.function(uint32(i)), name)
 	}

@@ -16,7 +16,7 @@ func TestOptionsAddGlobals(t *testing.T) {
 	t.Parallel()
 	for _, o := range []rewrite.Options{
 		{}, {Marks: true}, {Calls: true}, {Exact: true}, {Marks: true, Calls: true, Exact: true},
-		{Marks: true, TailCalls: true}, {MultiValue: true, Marks: true, TailCalls: true},
+		{Marks: true, TailCalls: true}, {MultiValue: true, Marks: true, TailCalls: true}, {Points: true},
 	} {
 		polls := uint64(0)
 		m := rewritten(t, fibGuest(), o)
@@ -24,6 +24,7 @@ func TestOptionsAddGlobals(t *testing.T) {
 		for name, want := range map[string]bool{
 			rewrite.MarkGlobal: true, rewrite.AnnounceGlobal: true, rewrite.CallsGlobal: o.Calls,
 			rewrite.DepthGlobal: o.Marks, rewrite.VisitedGlobal: o.Marks, rewrite.LimitGlobal: o.Marks, rewrite.ExecutedGlobal: o.Exact,
+			rewrite.PointsGlobal: o.Points,
 		} {
 			if got := guest.ExportedGlobal(name) != nil; got != want {
 				t.Errorf("%+v: %s is there: %v", o, name, got)
@@ -54,6 +55,7 @@ func TestDepthAtImports(t *testing.T) {
 	_, err := r.NewHostModuleBuilder(rewrite.HostModule).
 		NewFunctionBuilder().WithFunc(func(_, number uint32) { numbers = append(numbers, uint64(number)) }).Export(rewrite.SampleFunction).
 		NewFunctionBuilder().WithFunc(func(_, _, _ uint32) {}).Export(rewrite.CallFunction).
+		NewFunctionBuilder().WithFunc(func(_, _ uint32) {}).Export(rewrite.PointFunction).
 		Instantiate(ctx)
 	if err != nil {
 		t.Fatal(err)

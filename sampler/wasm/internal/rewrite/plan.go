@@ -30,6 +30,7 @@ type traits struct {
 	kind  Kind
 	calls bool
 	tail  bool // makes tail calls
+	picks bool // has branches on a condition or a number
 	loopTraits
 }
 
@@ -77,6 +78,8 @@ func (p *plan) scan(m *original, i int) *format.Error {
 			p.shares = true
 		case opTableGet:
 			p.shares = true
+		case opIf, opBrIf, opBrTable:
+			t.picks = true
 		}
 		t.tail = t.tail || d.op == opReturnCall || d.op == opReturnCallIndirect
 	}

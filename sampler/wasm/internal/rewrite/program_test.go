@@ -29,6 +29,9 @@ type program struct {
 	labels [][]byte // operands of branches to them
 	leaf   bool     // it calls nothing, and takes no fuel
 	left   int      // instructions left, roughly
+
+	counts bool // the program counts its points itself, in memory
+	points int  // so far
 }
 
 type funcType struct{ params, results []byte }
@@ -88,6 +91,38 @@ func (p *program) someTypes(n int) (types []byte) {
 		}
 	}
 	return types
+}
+
+// The counters of a program that counts its points.
+const (
+	counterBase = 32 << 10
+	pointBytes  = 16 // four counters
+)
+
+// count counts the choice that follows, by its operand on the stack, of which values from last
+// on are the same. Without an operand last is 0.
+func (p *program) count(last int) {
+	if !p.counts {
+		return
+	}
+	base := counterBase + pointBytes*p.points
+	p.points++
+	value, at := len(p.locals), len(p.locals)+1 // see function
+	if last == 0 {
+		p.number(base)
+	} else {
+		p.local(0x22, value)
+		p.local(0x20, value)
+		p.number(last)
+		p.local(0x20, value)
+		p.number(last)
+		p.emit(0x49, 0x1b, 0x41, 2, 0x74) // the lesser, as an offset
+		p.number(base)
+		p.emit(0x6a)
+	}
+	p.local(0x22, at)
+	p.local(0x20, at)
+	p.emit(0x28, 2, 0, 0x41, 1, 0x6a, 0x36, 2, 0)
 }
 
 func (p *program) emit(code ...byte) { p.code = append(p.code, code...) }
@@ -214,7 +249,9 @@ func (p *program) localOf(t byte) int {
 
 // use takes fuel, and returns without any left.
 func (p *program) use() {
-	p.emit(0x23, programLeft, 0x41, 1, 0x6b, 0x24, programLeft, 0x23, programLeft, 0x41, 0, 0x4c, 0x04, 0x40)
+	p.emit(0x23, programLeft, 0x41, 1, 0x6b, 0x24, programLeft, 0x23, programLeft, 0x41, 0, 0x4c)
+	p.count(1)
+	p.emit(0x04, 0x40)
 	for _, t := range p.self.results {
 		p.zero(t)
 	}
@@ -238,6 +275,9 @@ func (p *program) zero(t byte) {
 
 // block writes a block, loop or if of a type; the parameters are on the stack.
 func (p *program) block(op byte, t funcType) {
+	if op == 0x04 {
+		p.count(1)
+	}
 	p.emit(op)
 	switch {
 	case len(t.params) == 0 && len(t.results) == 0:
@@ -262,6 +302,9 @@ func (p *program) block(op byte, t funcType) {
 }
 
 func (p *program) inside(op byte, t funcType) {
+	if op == 0x03 {
+		p.count(0)
+	}
 	p.takeAll(t.params)
 	if op == 0x03 {
 		p.use()
@@ -374,6 +417,7 @@ func (p *program) tailCall(operands bool) {
 		return
 	}
 	p.operands(operands, i32)
+	p.count(1)
 	p.emit(0x04, 0x40)
 	if !operands {
 		p.emit(0x00)
@@ -416,6 +460,7 @@ func (p *program) branch(operands bool) {
 		return
 	}
 	p.operands(operands, i32)
+	p.count(1)
 	p.emit(0x0d)
 	p.unsigned(l)
 	p.takeAll(types)
@@ -432,6 +477,7 @@ func (p *program) table(operands bool) {
 	}
 	p.operands(operands, first...)
 	p.operands(operands, i32)
+	p.count(3)
 	p.emit(0x0e, 3)
 	for range 4 {
 		p.emit(same[p.random.IntN(len(same))])
@@ -450,8 +496,13 @@ func (p *program) function(i int) []byte {
 		p.locals = append(p.locals, slices.Repeat([]byte{t}, count)...)
 		n++
 	}
+	if p.counts {
+		groups = append(groups, 2, i32)
+		n++
+	}
 	p.code, p.left = nil, 40
 	p.labels = append(p.labels[:0], p.self.results)
+	p.count(0)
 	if p.leaf = i > 0 && p.random.IntN(4) == 0; !p.leaf {
 		p.use()
 	}

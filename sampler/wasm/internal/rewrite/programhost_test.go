@@ -1,6 +1,7 @@
 package rewrite_test
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"math/rand/v2"
@@ -21,6 +22,20 @@ type programHost struct {
 	module *rewrite.Module // nil: original
 	call   uint32          // of "f"
 	seen   map[uint32]bool // ids
+
+	points map[uint32]map[uint32]uint32 // counts by site and value; nil: none are wanted
+	memory []byte                       // of the guest, at the end
+}
+
+// point counts a report.
+func (h *programHost) point(site, value uint32) {
+	if h.points == nil {
+		return
+	}
+	if h.points[site] == nil {
+		h.points[site] = map[uint32]uint32{}
+	}
+	h.points[site][value]++
 }
 
 // run returns the outcome of three calls of "f".
@@ -34,6 +49,7 @@ func (h *programHost) run(binary []byte, features api.CoreFeatures) (text string
 	_, err = r.NewHostModuleBuilder(rewrite.HostModule).
 		NewFunctionBuilder().WithFunc(sample).Export(rewrite.SampleFunction).
 		NewFunctionBuilder().WithFunc(call).Export(rewrite.CallFunction).
+		NewFunctionBuilder().WithFunc(h.point).Export(rewrite.PointFunction).
 		Instantiate(ctx)
 	if err != nil {
 		return "", err
@@ -46,6 +62,9 @@ func (h *programHost) run(binary []byte, features api.CoreFeatures) (text string
 	if err != nil {
 		return "", err
 	}
+	if h.points != nil {
+		global(guest, rewrite.PointsGlobal).Set(1)
+	}
 	for h.call = range 3 {
 		h.enter(guest)
 		results, err := guest.ExportedFunction("f").Call(ctx, uint64(h.call))
@@ -54,6 +73,7 @@ func (h *programHost) run(binary []byte, features api.CoreFeatures) (text string
 		}
 		text += fmt.Sprint(results, globals(guest, programGlobals))
 	}
+	h.memory = bytes.Clone(memory(guest))
 	return text, nil
 }
 
@@ -79,6 +99,9 @@ func (h *programHost) mark(m api.Module, visited uint64) {
 	global(m, rewrite.MarkGlobal).Set(mark)
 	global(m, rewrite.LimitGlobal).Set(limit)
 	global(m, rewrite.AnnounceGlobal).Set(h.random.Uint64())
+	if points := m.ExportedGlobal(rewrite.PointsGlobal); points != nil && h.points == nil {
+		points.(api.MutableGlobal).Set(h.random.Uint64() & 1)
+	}
 	if calls := m.ExportedGlobal(rewrite.CallsGlobal); calls != nil {
 		calls.(api.MutableGlobal).Set(h.random.Uint64() & 1)
 	}

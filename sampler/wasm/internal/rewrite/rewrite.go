@@ -26,6 +26,9 @@ type Options struct {
 	TailCalls bool
 	// Exact also counts the executed instructions of the original, in ExecutedGlobal.
 	Exact bool
+	// Points reports branches, switches and blocks to PointFunction while PointsGlobal is
+	// set.
+	Points bool
 	// Announce reports whether an imported function may call back into the module. Its
 	// calls are announced while its bit in AnnounceGlobal is set. Nil: none may.
 	Announce func(module, name string) bool
@@ -48,6 +51,9 @@ type Module struct {
 	// Sites are the indirect calls, by the site in calls of CallFunction. There are no
 	// sites without Options.Calls.
 	Sites []Site
+	// Points are the places that are counted, by the site in calls of PointFunction. There
+	// are none without Options.Points.
+	Points []Point
 	// Entries maps the functions that hosts call, by their index in the rewritten module,
 	// to functions of the original. A listener on them sees every entry and exit, traps
 	// included.
@@ -56,6 +62,7 @@ type Module struct {
 	// are not announced. More than 64 share bits.
 	Announced []uint64
 
+	hosts  int // added imports
 	spans  []span
 	bodies []extent         // of the original, in its code section
 	stubs  map[uint32]place // by the index of the stub
@@ -110,10 +117,10 @@ func (m *Module) Function(index uint32) (uint32, bool) {
 	switch i := int(index); {
 	case i < m.Imported:
 		return index, true
-	case i < m.Imported+hostFunctions || i >= m.Imported+hostFunctions+len(m.Functions):
+	case i < m.Imported+m.hosts || i >= m.Imported+m.hosts+len(m.Functions):
 		return 0, false
 	}
-	return index - hostFunctions, true
+	return index - uint32(m.hosts), true
 }
 
 // place is an instruction of a function of the original.

@@ -86,6 +86,7 @@ func (f *frameCounter) run() {
 	_, err := r.NewHostModuleBuilder(rewrite.HostModule).
 		NewFunctionBuilder().WithFunc(func(_, _ uint32) {}).Export(rewrite.SampleFunction).
 		NewFunctionBuilder().WithFunc(func(_, _, _ uint32) {}).Export(rewrite.CallFunction).
+		NewFunctionBuilder().WithFunc(func(_, _ uint32) {}).Export(rewrite.PointFunction).
 		Instantiate(experimental.WithFunctionListenerFactory(ctx, f))
 	if err != nil {
 		f.t.Fatal(err)
@@ -199,6 +200,7 @@ func TestPollsAtExits(t *testing.T) {
 	_, err := r.NewHostModuleBuilder(rewrite.HostModule).
 		NewFunctionBuilder().WithFunc(func(_, _ uint32) {}).Export(rewrite.SampleFunction).
 		NewFunctionBuilder().WithFunc(func(_, _, _ uint32) {}).Export(rewrite.CallFunction).
+		NewFunctionBuilder().WithFunc(func(_, _ uint32) {}).Export(rewrite.PointFunction).
 		Instantiate(experimental.WithFunctionListenerFactory(ctx, factory))
 	if err != nil {
 		t.Fatal(err)

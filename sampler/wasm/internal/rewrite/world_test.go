@@ -42,6 +42,7 @@ func newWorld(tb testing.TB, config wazero.RuntimeConfig, o *rewrite.Options, ra
 	_, err := w.runtime.NewHostModuleBuilder(rewrite.HostModule).
 		NewFunctionBuilder().WithFunc(w.sample).Export(rewrite.SampleFunction).
 		NewFunctionBuilder().WithFunc(func(site, element, number uint32) {}).Export(rewrite.CallFunction).
+		NewFunctionBuilder().WithFunc(func(site, value uint32) {}).Export(rewrite.PointFunction).
 		Instantiate(ctx)
 	if err != nil {
 		tb.Fatal(err)
@@ -64,6 +65,9 @@ func (w *world) sample(_ context.Context, m api.Module, reason, number uint32) {
 	w.mark(m)
 	if w.options.Calls {
 		global(m, rewrite.CallsGlobal).Set(w.random.Uint64() & 1)
+	}
+	if w.options.Points {
+		global(m, rewrite.PointsGlobal).Set(w.random.Uint64() & 1)
 	}
 	global(m, rewrite.AnnounceGlobal).Set(w.random.Uint64())
 }

@@ -72,6 +72,7 @@ func buildPolls(ctx context.Context, binary []byte) (build, error) {
 	_, err = r.NewHostModuleBuilder(rewrite.HostModule).
 		NewFunctionBuilder().WithFunc(clearMark).Export(rewrite.SampleFunction).
 		NewFunctionBuilder().WithFunc(func(_, _, _ uint32) {}).Export(rewrite.CallFunction).
+		NewFunctionBuilder().WithFunc(func(_, _ uint32) {}).Export(rewrite.PointFunction).
 		Instantiate(ctx)
 	if err != nil {
 		return build{runtime: r}, fmt.Errorf("instantiate the host's side: %w", err)
