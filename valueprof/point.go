@@ -29,13 +29,15 @@ type pair [inlineValues]Value
 
 // hit counts v if the pair holds it, and reports whether it did.
 func (p *pair) hit(v uint64) bool {
-	for i := range p {
-		if p[i].Value == v {
-			p[i].Count++
-			return true
-		}
+	switch v {
+	case p[0].Value:
+		p[0].Count++
+	case p[1].Value:
+		p[1].Count++
+	default:
+		return false
 	}
-	return false
+	return true
 }
 
 // place counts v in a free place, and reports whether there was one.

@@ -135,18 +135,20 @@ func BenchmarkPoint(b *testing.B) {
 	}
 	thread := p.Attach(managed.ThreadOptions{})
 	defer thread.Detach()
+	off := newCounting(0).Attach(managed.ThreadOptions{})
+	defer off.Detach()
 	branches, choices, types, numbers := sites(ccmap.PointBranch), sites(ccmap.PointSwitch), sites(ccmap.PointType), sites(ccmap.PointNumber)
 	for _, c := range []struct {
 		name string
 		hit  func(i int)
 	}{
 		{"kind=none", func(int) {}},
-		{"kind=off", func(i int) { thread.Branch(0, i%3 == 0) }},
-		{"kind=branch", func(i int) { thread.Branch(branches[0], i%3 == 0) }},
-		{"kind=branch/sites=1024", func(i int) { thread.Branch(branches[i%1024], i%3 == 0) }},
-		{"kind=switch/cases=8", func(i int) { thread.Switch(choices[0], uint32(i%8)) }},
-		{"kind=type", func(i int) { thread.Type(types[0], ccmap.MethodID(i%2)) }},
-		{"kind=value/values=15", func(i int) { thread.Value(numbers[0], int64(i%15)) }},
+		{"kind=off", func(i int) { off.Branch(0, i&3 == 0) }},
+		{"kind=branch", func(i int) { thread.Branch(branches[0], i&3 == 0) }},
+		{"kind=branch/sites=1024", func(i int) { thread.Branch(branches[i&1023], i&3 == 0) }},
+		{"kind=switch/cases=8", func(i int) { thread.Switch(choices[0], uint32(i&7)) }},
+		{"kind=type", func(i int) { thread.Type(types[0], ccmap.MethodID(i&1)) }},
+		{"kind=value/values=8", func(i int) { thread.Value(numbers[0], int64(i&7)) }},
 	} {
 		b.Run(c.name, func(b *testing.B) {
 			b.ReportAllocs()

@@ -200,7 +200,7 @@ type Options struct {
 	HitBudget float64
 
 	// Points is what threads count at single positions of the code; 0: Calls, of which
-	// HitBudget decides. Others cost a thread about 2 ns each, and 3 KiB for each 64 sites
+	// HitBudget decides. Others cost a thread some ns each, and 3 KiB for each 64 sites
 	// that it comes to.
 	Points Points
 

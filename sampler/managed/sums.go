@@ -26,6 +26,16 @@ const pageSites = 64
 
 type page [pageSites]valueprof.Cell
 
+// find returns the counters of a site, nil if there is no page for them yet.
+func (c *cells) find(s Site) *valueprof.Cell {
+	if page := uint(s / pageSites); page < uint(len(c.pages)) {
+		if p := c.pages[page]; p != nil {
+			return &p[s%pageSites]
+		}
+	}
+	return nil
+}
+
 // add makes the page of a site, and returns the site's counters.
 func (c *cells) add(s Site) *valueprof.Cell {
 	i := int(s / pageSites)
