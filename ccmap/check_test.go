@@ -52,7 +52,7 @@ func TestCheckValid(t *testing.T) {
 		{"unknown pruned method", "pruned method", func(m *Map) { m.evicted.method(99) }},
 		{"order of points", "does not come before", func(m *Map) { slices.Reverse(m.points.list) }},
 		{"point twice", "does not come before", func(m *Map) { m.points.list[1] = m.points.list[0] }},
-		{"origin of a point", "point 0: it is of origin 4", func(m *Map) { m.points.list[0].Origin = 4 }},
+		{"origin of a point", "point 0: it is of cached, call", func(m *Map) { m.points.list[0].Origin = 4 }},
 		{"kind of a point", "kind 7", func(m *Map) { m.points.list[1].Kind = 7 }},
 		{"method of a point", "method 9 of 7", func(m *Map) { m.points.list[1].Method = 9 }},
 		{"end of a call", "ends at", func(m *Map) { m.points.list[0].End = 9 }},

@@ -16,9 +16,10 @@ const (
 	OriginBurst                  // calls that breakpoints caught: Count is calls
 	OriginImported               // counters that the program kept itself, such as Go's coverage files
 	OriginVM                     // the profile that the program's VM keeps, such as HotSpot's MethodData
+	OriginCached                 // the profile of an earlier run: no map holds such points, or they would count now
 )
 
-var originNames = [...]string{OriginSampled: "sampled", OriginBurst: "burst", OriginImported: "imported", OriginVM: "vm"}
+var originNames = [...]string{OriginSampled: "sampled", OriginBurst: "burst", OriginImported: "imported", OriginVM: "vm", OriginCached: "cached"}
 
 // String returns the name of the origin, for example "burst".
 func (o Origin) String() string { return nameAt(originNames[:], "origin", uint8(o)) }
@@ -151,7 +152,7 @@ type points struct {
 // SetPoints replaces all points of one origin. It ignores Origin in the list, and
 // treats each point as [Map.AddPoint] does.
 func (m *Map) SetPoints(o Origin, list []Point) {
-	if int(o) >= len(originNames) {
+	if o >= OriginCached {
 		return
 	}
 	points := make([]Point, 0, len(list))
@@ -177,7 +178,7 @@ func (m *Map) SetPoints(o Origin, list []Point) {
 // MaxPointCallers are dropped, and a branch that has another value than 0 is
 // taken. Blocks and thrown code have no values. Only calls and type checks have nulls, and only blocks
 // and branches an End of their own. A point of an origin or a kind that does not
-// exist is dropped.
+// exist, or of OriginCached, is dropped.
 func (m *Map) AddPoint(p Point) {
 	if p.exists() {
 		m.points.add(m.normalPoint(p))
@@ -203,7 +204,7 @@ func (k PointKind) normalNulls(nulls int64) int64 {
 
 // exists reports whether origin and kind exist.
 func (p *Point) exists() bool {
-	return int(p.Origin) < len(originNames) && int(p.Kind) < len(kindNames)
+	return p.Origin < OriginCached && int(p.Kind) < len(kindNames)
 }
 
 // Points returns the profile points in the order of [Point.Compare], each once.

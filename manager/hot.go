@@ -61,6 +61,9 @@ func newHotness(c Config) hotness {
 	h := hotness{raise: c.OnHot, every: c.PublishEvery, looked: time.Now(), next: 1}
 	h.add(c.Hot.Method, walkMethods, func(k edge) Event { return Event{Method: k.callee, Caller: k.caller, Offset: k.offset} })
 	h.add(c.Hot.Edge, walkEdges, func(k edge) Event { return Event{Method: k.callee, Caller: k.caller, Offset: k.offset} })
+	for _, w := range h.watches {
+		w.scale = c.Hot.Scale
+	}
 	for i, limit := range c.Hot.ofPaths() {
 		p := &pathWatch{path: c.Hot.Paths[i].Path, log: c.Logger}
 		h.paths = append(h.paths, p)
@@ -126,6 +129,9 @@ func (h *hotness) plan(sampled int64) {
 				h.latest = late
 			}
 		}
+		if w.scale != nil {
+			whole = int64(leastScale * float64(whole))
+		}
 		step = min(step, max(whole/lateStep, 1))
 	}
 	if step < math.MaxInt64-sampled {
@@ -153,6 +159,21 @@ type watch struct {
 	event func(edge) Event // without counters
 	heat  map[edge]heat    // of a time: of what was hot alone
 	total heat             // of the target; of a share
+	scale func(ccmap.MethodID) float64
+}
+
+// leastScale is the least part of a threshold that makes a method hot.
+const leastScale = 0.01
+
+// scaleOf returns the part of the threshold that counts for something.
+func (w *watch) scaleOf(k edge) float64 {
+	if w.scale == nil {
+		return 1
+	}
+	if scale := w.scale(k.callee); scale < 1 { // false for what is not a number
+		return max(scale, leastScale)
+	}
+	return 1
 }
 
 // heat is how hot something was at the last look.
@@ -178,20 +199,20 @@ func (w *watch) judge(s *ccmap.Snapshot, k edge, c ccmap.Counters, f fade) (h he
 	h = w.heat[k]
 	was := h.hot
 	if !w.limit.isShare() {
-		if h.hot = h.hot || c.Time >= int64(w.limit.Time); h.hot && !was {
+		if h.hot = h.hot || float64(c.Time) >= w.scaleOf(k)*float64(w.limit.Time); h.hot && !was {
 			w.heat[k] = h
 		}
 		return h, h.hot && !was
 	}
 	h.add(c.Time, f)
-	h.hot = w.isHot(s.Total(), h)
+	h.hot = w.isHot(s.Total(), h, w.scaleOf(k))
 	w.heat[k] = h
 	return h, h.hot && !was
 }
 
-// isHot judges a share.
-func (w *watch) isHot(total ccmap.Counters, h heat) bool {
-	limit := w.limit.Percent / 100 * w.total.recent
+// isHot judges a share, held against a part of the threshold.
+func (w *watch) isHot(total ccmap.Counters, h heat, scale float64) bool {
+	limit := scale * w.limit.Percent / 100 * w.total.recent
 	if h.hot { // cold under half, where the threshold would have enough samples
 		return h.recent >= limit/2 || !areEnough(total, limit)
 	}
@@ -237,7 +258,7 @@ func (w *watch) resume(s *ccmap.Snapshot) {
 	for k, c := range w.walk(recent) {
 		h := w.heat[k]
 		h.recent = scale * float64(c.Time)
-		h.hot = w.isHot(s.Total(), h)
+		h.hot = w.isHot(s.Total(), h, w.scaleOf(k))
 		w.heat[k] = h
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/ccmapd/ccmapd/ccmap"
 	"github.com/ccmapd/ccmapd/ccmap/query"
 )
 
@@ -17,6 +18,10 @@ type Thresholds struct {
 	Method Threshold // of cumulative counts: a sample counts once for a method
 	Edge   Threshold // of total counts: a sample counts for each occurrence of the call
 	Paths  []HotPath // that are watched
+
+	// Scale is asked for the part of Method and Edge that makes a method hot, or calls of it: 1 is all. With
+	// the Threshold of a profiler of package managed, methods with a cached profile are hot early. Nil: 1 for all.
+	Scale func(ccmap.MethodID) float64
 }
 
 // Threshold is a CPU time, or a share of the target's recent CPU time: one of Time and Percent is

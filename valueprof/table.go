@@ -226,6 +226,23 @@ func (t *Table) empty() bool { return t.n == 1 && t.slot(0).Count == 0 }
 // held returns the slots in use.
 func (t *Table) held() []Value { return unsafe.Slice((*Value)(t.slots), t.n) }
 
+// Seed arranges an empty table for values that are expected, such as those of an earlier run: they will get their slots
+// without a search for a new arrangement. It counts nothing, so the values that come are counted as without it. Values
+// beyond the capacity count for nothing, and so does a table that is not empty.
+func (t *Table) Seed(values []Value) {
+	if t.Total() != 0 || t.full {
+		return
+	}
+	for _, v := range values {
+		if t.full {
+			break
+		}
+		t.AddN(v.Value, 1)
+	}
+	t.Reset(nil)
+	t.aged = 0
+}
+
 // Decay makes room for values that have become frequent. It halves every count and
 // other, and drops the weakest quarter of the values, at least one. Aged grows by the
 // counts that are taken away, so Total stays. Decay reports these counts to gone, by

@@ -1,6 +1,7 @@
 package managed
 
 import (
+	"io"
 	"log/slog"
 	"math"
 	"os"
@@ -17,7 +18,7 @@ import (
 
 // Profiler samples the threads of one VM. It is a [sampler.Source].
 //
-//	sink … clock      written by New only
+//	sink … threshold  written by New only
 //	signals           written by the marker a few times a second, read by every
 //	                  thread at every safe point: alone on its cache line
 //	time              written by the marker, read by a thread that takes a sample
@@ -38,6 +39,11 @@ type Profiler struct {
 	first     uint64 // greater than the ids of earlier profilers' attachments
 	logger    *slog.Logger
 	clock     sampler.Clock
+	cached    *Cached                      // nil: nothing
+	threshold func(ccmap.MethodID) float64 // nil: DefaultScale
+
+	recording sync.Mutex
+	records   io.Writer // of compile records; nil: none. Under recording
 
 	_ cpu.CacheLinePad
 	signals
@@ -82,6 +88,9 @@ func New(o Options) *Profiler {
 		first:     first,
 		logger:    o.Logger,
 		clock:     sampler.NewClock(),
+		cached:    o.Cached,
+		threshold: o.Threshold,
+		records:   o.Records,
 		change:    change{wake: make(chan struct{}, 1)},
 		finished:  make(chan string, 1),
 	}
@@ -203,6 +212,18 @@ type Options struct {
 	// HitBudget decides. Others cost a thread some ns each, and 3 KiB for each 64 sites
 	// that it comes to.
 	Points Points
+
+	// Cached is what an earlier run has left ([ReadCached]), for a VM that compiles: [Profiler.Cached] returns it.
+	// Two profilers must not share it. Nil: nothing.
+	Cached *Cached
+
+	// Threshold is asked for each method with a cached profile, by [Profiler.Threshold]: the part of the usual
+	// threshold after which it is compiled; 1 for the usual one. Nil: DefaultScale for all.
+	Threshold func(ccmap.MethodID) float64
+
+	// Records receives a line for each method that [Thread.Compiled] reports, and for each mismatch, for ReadCached in
+	// the next run. One goroutine at a time writes to it. To go on with a log, append to its file. Nil: none are kept.
+	Records io.Writer
 
 	// Logger receives errors of a thread. Nil discards them.
 	Logger *slog.Logger
