@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"io"
 
 	"github.com/spf13/cobra"
@@ -49,6 +50,7 @@ type hintsFlags struct {
 	find   hotspot.FindOptions
 	format usage.Choice
 	mode   usage.Choice // empty: hints
+	early  earlyFlags
 	json   bool
 	output string
 }
@@ -57,6 +59,7 @@ func newHintsCmd(env *environment) subcommand {
 	f := hintsFlags{
 		find:   hotspot.DefaultFind(),
 		format: usage.NewChoice([]string{hintsText, hintsDirectives, hintsCommands}),
+		early:  defaultEarly(),
 		mode:   usage.Choice{From: []string{modeThresholds, modeCache, modeTier}},
 	}
 	cmd := &cobra.Command{
@@ -66,7 +69,9 @@ func newHintsCmd(env *environment) subcommand {
 		Example: hintsExample,
 		GroupID: groupRead,
 		Args:    argCount(1, 2, "a profile, with --mode 1 one of a training run and one of production"),
-		PreRunE: func(_ *cobra.Command, args []string) error { return f.check(len(args)) },
+		PreRunE: func(cmd *cobra.Command, args []string) error {
+			return errors.Join(f.check(len(args)), f.early.check(cmd, f.mode.Value))
+		},
 		RunE: func(_ *cobra.Command, args []string) error {
 			var profiles []*view.Profile
 			for _, path := range args {
@@ -87,6 +92,7 @@ func newHintsCmd(env *environment) subcommand {
 	flags := cmd.Flags()
 	f.format.Register(cmd, "format", "print `FORMAT`: "+terminal.OrList(f.format.From))
 	f.mode.Register(cmd, "mode", "write what uses the profile at the next start, in `MODE` "+terminal.OrList(f.mode.From))
+	f.early.register(cmd)
 	flags.BoolVar(&f.json, "json", false, "print JSON, which 'ccmapd apply' reads")
 	flags.StringVarP(&f.output, "output", "o", stdPath, "write to `FILE`; '-': standard output")
 	flags.Float64Var(&f.find.Least, "least", f.find.Least, "leave out hints that can save less than this share of the profile, in `PERCENT`")

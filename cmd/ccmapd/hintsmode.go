@@ -6,6 +6,8 @@ import (
 	"regexp"
 	"strconv"
 
+	"github.com/spf13/cobra"
+
 	"github.com/ccmapd/ccmapd/ccmap/compare"
 	"github.com/ccmapd/ccmapd/cmd/internal/usage"
 	"github.com/ccmapd/ccmapd/internal/feedback/hotspot"
@@ -29,10 +31,44 @@ const firstCache = 25
 func (f *hintsFlags) checkMode(profiles int) error {
 	switch {
 	case f.mode.Value == modeTier:
-		return withHint(usage.Errorf("--mode 2: no JVM as it comes has a tier for methods with a kept profile"),
-			"'--mode 0' writes lower thresholds, '--mode 1' is about JDK 25's AOT cache.")
+		return errNoTier()
 	case profiles == 2 && f.mode.Value != modeCache:
 		return usage.Errorf("two profiles are for --mode 1: of a training run, and of production")
+	}
+	return nil
+}
+
+// errNoTier says why there is no mode 2.
+func errNoTier() error {
+	return withHint(usage.Errorf("--mode 2: no JVM as it comes has a tier for methods with a kept profile"),
+		"'--mode 0' writes lower thresholds, '--mode 1' is about JDK 25's AOT cache.")
+}
+
+// earlyFlags say which methods a JVM compiles early in mode 0, and how early.
+type earlyFlags struct {
+	scale float64
+	most  int
+}
+
+func defaultEarly() earlyFlags { return earlyFlags{hotspot.EarlyScale, hotspot.MostEarly} }
+
+func (f *earlyFlags) register(cmd *cobra.Command) {
+	flags := cmd.Flags()
+	flags.Float64Var(&f.scale, "scale", f.scale, "with --mode 0: compile after this `PART` of the usual calls")
+	flags.IntVar(&f.most, "most", f.most, "with --mode 0: at most `N` methods, those with the most CPU time")
+}
+
+func (f *earlyFlags) check(cmd *cobra.Command, mode string) error {
+	for _, name := range []string{"scale", "most"} {
+		if cmd.Flags().Changed(name) && mode != modeThresholds {
+			return usage.Errorf("--%s is for --mode 0", name)
+		}
+	}
+	switch {
+	case !(f.scale >= 0.001 && f.scale <= 1):
+		return usage.Errorf("--scale %v is not from 0.001 to 1", f.scale)
+	case f.most < 1 || f.most > hotspot.MostEarlyEver:
+		return usage.Errorf("--most must be 1 to %d", hotspot.MostEarlyEver)
 	}
 	return nil
 }
@@ -41,7 +77,7 @@ func (f *hintsFlags) checkMode(profiles int) error {
 func (f *hintsFlags) writeMode(w io.Writer, profiles []*view.Profile) error {
 	switch {
 	case f.mode.Value == modeThresholds:
-		return hotspot.WriteThresholds(w, hotspot.Early(profiles[0].Snapshot))
+		return hotspot.WriteThresholds(w, hotspot.Early(profiles[0].Snapshot, f.early.most), f.early.scale)
 	case len(profiles) == 2:
 		return compareTraining(w, profiles[0], profiles[1])
 	}

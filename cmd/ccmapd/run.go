@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"os"
 	"os/exec"
 
 	"github.com/spf13/cobra"
@@ -31,6 +32,7 @@ const runExample = `  ccmapd run -- ./server -addr :8080
   ccmapd run --children -- go vet ./...      the go command, and all that it starts
   go build -a -toolexec 'ccmapd run -q -o /tmp/p-%p.pb.gz --' ./...
                                              every compiler and linker run
+  ccmapd run --cached @best:app --mode 0 --store-log use,deopts -- java -jar app.jar
   ccmapd run --dir . app.wasm input.txt      a WebAssembly module, for WASI
   ccmapd run --env LANG=C --dir /data:/in:ro -o app.json app.wasm /in/input.txt
   ccmapd run --exact -o all.xml app.wasm     all of its calls, each counted`
@@ -39,6 +41,7 @@ const runExample = `  ccmapd run -- ./server -addr :8080
 type runFlags struct {
 	*samplingFlags
 	module moduleFlags
+	cached cachedFlags
 	anyway bool
 }
 
@@ -60,6 +63,9 @@ func newRunCmd(env *environment) subcommand {
 			if err != nil {
 				return err
 			}
+			if err := f.cached.check(cmd, isJavaLauncher(args[0])); err != nil {
+				return err
+			}
 			if path, ok := wasi.Find(args[0]); ok {
 				if f.children {
 					return usage.Errorf("--%s is for programs: a module starts no processes", childrenFlag)
@@ -74,6 +80,7 @@ func newRunCmd(env *environment) subcommand {
 	}
 	f.register(cmd)
 	f.module.register(cmd)
+	f.cached.register(cmd)
 	cmd.Flags().BoolVar(&f.anyway, "anyway", false, "run a program that cannot be sampled, too")
 	cmd.Flags().SetInterspersed(false) // flags after PROGRAM are its own
 	return subcommand{cmd, unbounded}
@@ -85,6 +92,10 @@ func runProgram(cmd *cobra.Command, env *environment, f *runFlags, args []string
 	forward := signals.Catch()
 	defer forward.Stop()
 	defer signals.SurvivePipes()()
+	args, files := f.cached.arguments(cmd, env, args)
+	if files != "" {
+		defer os.RemoveAll(files)
+	}
 	start, isJVM := launch.Start, isJavaLauncher(args[0])
 	if isJVM {
 		start = launch.StartFreely
@@ -125,10 +136,13 @@ func runProgram(cmd *cobra.Command, env *environment, f *runFlags, args []string
 	case s != nil && !p.Held:
 		s.Announce(env.stderr, "Its start was not sampled: ptrace is not permitted.")
 	}
+	watched := f.cached.watch(cmd.Context(), env.stderr, p.Cmd.Process.Pid)
 	if s != nil {
 		reportError(env.stderr, cmd, follow(cmd.Context(), env, s))
 	}
-	return exitOf(p.Cmd.Wait())
+	ended := exitOf(p.Cmd.Wait())
+	watched()
+	return ended
 }
 
 // follow samples the program that run has started, and reports on it. Standard error belongs to the

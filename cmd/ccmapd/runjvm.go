@@ -21,22 +21,30 @@ const (
 	jvmPollTime  = 20 * time.Millisecond
 )
 
-// onceStarted returns an opener that waits until the JVM handles SIGQUIT, which it does at the
-// end of its own start. Then an error is one.
+// onceStarted returns an opener that waits until the JVM has started. Then an error is one.
 func onceStarted(ctx context.Context, pid int, open session.Opener) session.Opener {
 	return func(o sampler.ProcessOptions) (engine.Choice, error) {
-		tick := time.NewTicker(jvmPollTime)
-		defer tick.Stop()
-		for late := time.Now().Add(jvmStartTime); time.Now().Before(late); {
-			if ready, err := attach.HandlesQuit(pid); ready || err != nil {
-				break // opening says what is wrong
-			}
-			select {
-			case <-ctx.Done():
-				return engine.Choice{}, ctx.Err()
-			case <-tick.C:
-			}
+		if err := awaitJVM(ctx, pid); err != nil {
+			return engine.Choice{}, err
 		}
 		return open(o)
 	}
+}
+
+// awaitJVM waits until a JVM handles SIGQUIT, which it does at the end of its own start. It waits no longer if that
+// cannot be seen: who talks to the JVM then says what is wrong.
+func awaitJVM(ctx context.Context, pid int) error {
+	tick := time.NewTicker(jvmPollTime)
+	defer tick.Stop()
+	for late := time.Now().Add(jvmStartTime); time.Now().Before(late); {
+		if ready, err := attach.HandlesQuit(pid); ready || err != nil {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-tick.C:
+		}
+	}
+	return nil
 }

@@ -49,3 +49,37 @@ func TestRunJVM(t *testing.T) {
 		t.Errorf("convert exits with %d: %s%s", code, stacks, stderr)
 	}
 }
+
+// TestRunCached: a JVM starts with what an earlier run knows, takes it in silence, and its output is its own. What is
+// used, what compiled code was thrown away, and a mode that is none are said. A profile that cannot be read keeps no JVM
+// from starting.
+func TestRunCached(t *testing.T) {
+	for _, jdk := range jvmtest.JDKs(t) {
+		dir := t.TempDir()
+		source, profile, java := filepath.Join(dir, "Spin.java"), filepath.Join(dir, "spin.json"), filepath.Join(jdk.Home, "bin/java")
+		if err := os.WriteFile(source, []byte(spin), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		for known, tries := false, 0; !known; tries++ { // on a busy machine the JVM's counts may be read before it has compiled
+			if code, _, stderr := runWith([]string{"run", "-q", "-o", profile, "--", java, source}, nil); code != 7 || tries == 5 {
+				t.Fatalf("the first run exits with %d: %s", code, stderr)
+			}
+			known = strings.Contains(ccmapdOK(t, "hints", "--mode", "0", profile), "Spin::spin")
+		}
+		code, stdout, stderr := runWith([]string{"run", "--cached", profile, "--mode", "0", "--scale", "0.2", "--store-log", "use,deopts,deopts-each,queue",
+			"--", java, source}, nil)
+		if code != 7 || stdout != "" {
+			t.Errorf("JDK %s: exit code %d, standard output %q", jdk.Name, code, stdout)
+		}
+		for _, want := range []string{"cached: used: Spin.spin is compiled after 0.2 of the usual calls", "in all, since the JVM could be watched"} {
+			if !strings.Contains(stderr, want) {
+				t.Errorf("JDK %s says nothing of %q:\n%s", jdk.Name, want, stderr)
+			}
+		}
+		t.Log(stderr)
+		code, _, stderr = runWith([]string{"run", "-q", "--cached", filepath.Join(dir, "missing.json"), "--", java, source}, nil)
+		if code != 7 || !strings.Contains(stderr, "the JVM starts without a cached profile") {
+			t.Errorf("without a profile: exit code %d\n%s", code, stderr)
+		}
+	}
+}

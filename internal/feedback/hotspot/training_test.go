@@ -93,12 +93,12 @@ func TestEarly(t *testing.T) {
 		vmPoint(t, m, p)
 	}
 	m.AddPoint(ccmap.Point{Origin: ccmap.OriginVM, Kind: ccmap.PointThrown, Method: methodID(m, "M0.f"), Count: MostDecompiles, Nulls: ccmap.NullsUnknown})
-	early := Early(m.Snapshot())
+	early := Early(m.Snapshot(), MostEarly)
 	if len(early) != MostEarly || early[0].Short() != "W.hot" || early[1].Short() == "M0.f" {
 		t.Fatalf("%v", early)
 	}
 	var out bytes.Buffer
-	if err := WriteThresholds(&out, early[:1]); err != nil || !strings.HasSuffix(out.String(), "\nCompileThresholdScaling W::hot()V 0.1\n") {
+	if err := WriteThresholds(&out, early[:1], EarlyScale); err != nil || !strings.HasSuffix(out.String(), "\nCompileThresholdScaling W::hot()V 0.1\n") {
 		t.Errorf("%v\n%s", err, out.String())
 	}
 }
@@ -110,7 +110,7 @@ func TestThresholdsOfJVM(t *testing.T) {
 	for _, jdk := range jvmtest.JDKs(t) {
 		file := filepath.Join(t.TempDir(), "early.txt")
 		var text bytes.Buffer
-		if err := errors.Join(WriteThresholds(&text, methods), os.WriteFile(file, text.Bytes(), 0o600)); err != nil {
+		if err := errors.Join(WriteThresholds(&text, methods, EarlyScale), os.WriteFile(file, text.Bytes(), 0o600)); err != nil {
 			t.Fatal(err)
 		}
 		out, err := exec.Command(filepath.Join(jdk.Home, "bin/java"), "-XX:CompileCommandFile="+file, "-version").CombinedOutput()
