@@ -21,8 +21,9 @@ const (
 	// each as text, and three let runs know each other (client.Stored, tuning.Lasting, Resumed). 21 are points that a
 	// VM counts itself: Points and Site, with a method of Thread for each kind, the counters of one point
 	// (valueprof.Cell), and the kind of numbers. Eleven are for VMs that compile, and begin with what an earlier run
-	// has left (managed.ReadCached, Profiler.Cached, Look, Threshold, Thread.Compiled …).
-	mostExported = 931 // names
+	// has left (managed.ReadCached, Profiler.Cached, Look, Threshold, Thread.Compiled …). Six more are
+	// the flame graph: Flame with its options and the walk over the occurrences of a path.
+	mostExported = 937 // names
 )
 
 // TestAPI compares what users of the module can name with api.txt, so that a change of it shows in a diff. To

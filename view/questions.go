@@ -17,7 +17,7 @@ import (
 // the list.
 func Questions() []Question {
 	return []Question{
-		topQuestion, contextsQuestion, sitesQuestion, receiversQuestion, pointsQuestion, queryQuestion,
+		topQuestion, contextsQuestion, sitesQuestion, receiversQuestion, pointsQuestion, queryQuestion, flameQuestion,
 		overlapQuestion, diffQuestion,
 	}
 }

@@ -3,6 +3,7 @@ package query
 import (
 	"cmp"
 	"errors"
+	"iter"
 	"slices"
 
 	"github.com/ccmapd/ccmapd/ccmap"
@@ -80,6 +81,19 @@ func (q *Query) Count() Result {
 	}
 	c.addPruned()
 	return c.finish()
+}
+
+// Outermost walks the occurrences of the path that no other one is above, each from its first frame to its last. No
+// sample is below two of them.
+func (q *Query) Outermost() iter.Seq2[ccmap.Node, ccmap.Node] {
+	return func(yield func(begin, end ccmap.Node) bool) {
+		for end := range Outermost(q.snapshot, func(n ccmap.Node) bool { _, ok := q.endsAt(n); return ok }) {
+			begin, _ := q.endsAt(end)
+			if !yield(begin, end) {
+				return
+			}
+		}
+	}
 }
 
 // endsAt reports whether an occurrence of the path ends at a node, and returns the node

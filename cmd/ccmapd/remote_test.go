@@ -57,7 +57,7 @@ func TestReadsFromDaemon(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, args := range [][]string{
-		{"top", "@web"}, {"top", "--json", "@web"}, {"sites", "@web"}, {"receivers", "@web"}, {"points", "@web"},
+		{"top", "@web"}, {"top", "--json", "@web"}, {"flame", "--json", "@web"}, {"sites", "@web"}, {"receivers", "@web"}, {"points", "@web"},
 		{"contexts", "@web", "--match", "^a$"}, {"query", "@web", "--match", "^a$"},
 		{"overlap", "@web", other}, {"overlap", "@web", "@web"}, {"diff", "--all", other, "@web"},
 		{"convert", "--to", "xml", "@web", "-"}, {"merge", "--to", "folded", "-o", "-", "@web", "@web=2", other},

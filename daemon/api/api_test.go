@@ -436,7 +436,7 @@ func TestUnwell(t *testing.T) {
 // TestOnlyPID: each view of a target takes pid=N, and answers as for live:NAME:N.
 func TestOnlyPID(t *testing.T) {
 	t.Parallel()
-	for _, name := range []string{"top", "contexts?match=.", "sites", "receivers", "points", "query?path=a", "meta", "map", "map?format=folded", "profile.pb.gz", "map.json"} {
+	for _, name := range []string{"top", "flame", "flame?invert=1&method=a", "contexts?match=.", "sites", "receivers", "points", "query?path=a", "meta", "map", "map?format=folded", "profile.pb.gz", "map.json"} {
 		f := newFake()
 		f.still = true
 		s := newServer(t, f, Options{})

@@ -636,3 +636,25 @@ func TestMalformed(t *testing.T) {
 		t.Errorf("after all that: status %d", got)
 	}
 }
+
+// TestNoQuestionShowsOthers: whatever the question, for another user the answer is that there is no such profile, with
+// nothing of the target, and for its owner it is an answer.
+func TestNoQuestionShowsOthers(t *testing.T) {
+	t.Parallel()
+	s := newServer(t, newFake(), Options{Open: true})
+	for _, q := range view.Questions() {
+		path := "/v1/p/live:web/" + q.Name + "?method=a"
+		switch q.Subject {
+		case view.OfPath:
+			path = "/v1/p/live:web/" + q.Name + "?path=a"
+		case view.OfTwo, view.OfMany:
+			path = "/v1/" + q.Name + "?a=live:web&b=live:web"
+		}
+		if w := get(s, userOf(1000), path); w.Code != 200 {
+			t.Errorf("%s of the own target: %d %s", path, w.Code, w.Body)
+		}
+		if w := get(s, userOf(70), path); w.Code != 404 || strings.Contains(w.Body.String(), "samples") {
+			t.Errorf("%s of another user's target: %d %s", path, w.Code, w.Body)
+		}
+	}
+}
