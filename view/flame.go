@@ -3,6 +3,7 @@ package view
 import (
 	"fmt"
 	"io"
+	"iter"
 	"math"
 	"slices"
 	"strconv"
@@ -52,15 +53,16 @@ docs/formats.md explains the JSON.`,
 	},
 }
 
-// The most frames of a graph: without a wish, and ever.
+// What a graph shows without a wish, and the most frames ever.
 const (
+	usualWidth  = 100
 	usualFrames = 8192
 	mostFrames  = 100_000
 )
 
 // flameParams are the parameters of a graph, and others.
 func flameParams(o *FlameOptions, others ...Param) []Param {
-	o.Width, o.Frames = 100, usualFrames
+	o.Width, o.Frames = usualWidth, usualFrames
 	words := []string{compare.ByTime.String(), compare.BySamples.String()}
 	return append([]Param{
 		{Name: "by", Value: &o.By, Words: words, Help: "width is `BY` " + terminal.OrList(words)},
@@ -130,7 +132,8 @@ func NewFlame(p *Profile, o FlameOptions) (*Flame, error) {
 	if err != nil {
 		return nil, err
 	}
-	v.bars, v.Width, v.cut = f.fit(root, o, func(c [2]ccmap.Counters) float64 { return v.measure.part(c[0], root.total[0]) })
+	part := func(c [2]ccmap.Counters) float64 { return v.measure.part(c[0], root.total[0]) }
+	v.bars, v.Width, v.cut = f.fit(root, o, widths{part, part})
 	return v, nil
 }
 
@@ -165,18 +168,16 @@ func (f *forest) rootOf(id string) (*branch, error) {
 
 // fit cuts a tree by the width that is asked for, or by half, a quarter and so on of it, until there are few enough
 // frames.
-func (f *forest) fit(root *branch, o FlameOptions, part func([2]ccmap.Counters) float64) (bars []bar, width int, halved bool) {
-	most := int(min(max(o.Frames, 1), mostFrames))
-	if o.Frames == 0 {
+func (f *forest) fit(root *branch, o FlameOptions, of widths) (bars []bar, width int, halved bool) {
+	most, width := int(min(o.Frames, mostFrames)), int(min(o.Width, math.MaxInt32))
+	if most == 0 {
 		most = usualFrames
 	}
-	width = int(min(o.Width, math.MaxInt32))
 	if width == 0 {
-		width = 100
+		width = usualWidth
 	}
 	for ; ; width, halved = width/2, true {
-		keeps := func(c [2]ccmap.Counters) bool { return width > 0 && part(c)*float64(width) >= 1-1e-9 }
-		if bars, ok := f.cut(root, pruning{keeps, part, max(most, 1)}); ok {
+		if bars, ok := f.cut(root, pruning{of, width, most}); ok {
 			return bars, width, halved
 		}
 	}
@@ -323,18 +324,28 @@ func (v *Flame) Text(w io.Writer, o TextOptions) error {
 
 // addRest adds what is left out below a frame, unless frames below it follow: then it is after them.
 func (v *Flame) addRest(s *sheet, i int) {
-	next := -1
-	if i+1 < len(v.bars) {
-		next = v.bars[i+1].depth
+	for b := range endingAt(v.bars, i) {
+		row := v.cells(b.rest[0])
+		row["path"] = b.restTitle()
+		s.add(row)
 	}
-	for at := i; v.bars[at].depth >= next; at = v.bars[at].parent {
-		if b := v.bars[at]; b.more > 0 {
-			row := v.cells(b.rest[0])
-			row["path"] = indent(b.depth+1) + "(" + figure.Count(int64(b.more)) + " more)"
-			s.add(row)
+}
+
+func (b bar) restTitle() string {
+	return indent(b.depth+1) + "(" + figure.Count(int64(b.more)) + " more)"
+}
+
+// endingAt walks the bars with a rest whose last bar below them is bar i, the innermost first.
+func endingAt(bars []bar, i int) iter.Seq[bar] {
+	return func(yield func(bar) bool) {
+		next := -1
+		if i+1 < len(bars) {
+			next = bars[i+1].depth
 		}
-		if at == 0 {
-			return
+		for at := i; bars[at].depth >= next; at = bars[at].parent {
+			if bars[at].more > 0 && !yield(bars[at]) || at == 0 {
+				return
+			}
 		}
 	}
 }
@@ -357,12 +368,16 @@ func (v *Flame) location(b bar) string {
 
 func (v *Flame) notes() (notes []string) {
 	if v.cut {
-		notes = append(notes, fmt.Sprintf("There are too many frames: those under 1/%d of the whole are summed up.", v.Width))
+		notes = append(notes, tooMany(v.Width))
 	}
 	if v.options.Focus != nil {
 		notes = append(notes, v.profile.lowerBounds("These frames")...)
 	}
 	return slices.Clip(notes)
+}
+
+func tooMany(width int) string {
+	return fmt.Sprintf("There are too many frames: those under 1/%d of the whole are summed up.", width)
 }
 
 // JSON describes the profile, and lists the frames as columns.

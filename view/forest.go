@@ -61,16 +61,18 @@ type spot struct{ at, of ccmap.NodeID }
 // trunk is a snapshot whose nodes become a graph.
 type trunk struct {
 	*ccmap.Snapshot
-	numbers     []uint32       // of methods in the lexicon, by ccmap.MethodID
-	first, next []ccmap.NodeID // child and sibling, by node, without positions; 0: none
+	numbers     []uint32                  // of methods in the lexicon, by ccmap.MethodID
+	ids         map[uint32]ccmap.MethodID // the reverse: one of them
+	first, next []ccmap.NodeID            // child and sibling, by node, without positions; 0: none
 	roots       []spot
 }
 
 func newTrunk(s *ccmap.Snapshot, l *lexicon) *trunk {
-	t := &trunk{Snapshot: s, numbers: make([]uint32, s.Names().Len())}
+	t := &trunk{Snapshot: s, numbers: make([]uint32, s.Names().Len()), ids: make(map[uint32]ccmap.MethodID)}
 	for n := range s.Nodes() {
 		if n.Method != ccmap.NoMethod && t.numbers[n.Method] == 0 {
 			t.numbers[n.Method] = l.number(s.Names().At(n.Method))
+			t.ids[t.numbers[n.Method]] = n.Method
 		}
 	}
 	return t
@@ -259,21 +261,37 @@ func (f *forest) findAbove(t *trunk, path uint64) iter.Seq2[step, spot] {
 	}
 }
 
+// node returns a node that a branch stands for, in the first snapshot that has one.
+func (f *forest) node(b *branch) (*trunk, ccmap.Node) {
+	for side, t := range f.trunks {
+		if len(b.spots[side]) > 0 {
+			return t, t.Node(b.spots[side][0].at)
+		}
+	}
+	return f.trunks[0], f.trunks[0].Node(0)
+}
+
 // line returns the line of the call of a branch, 0 where it is unknown.
 func (f *forest) line(b *branch) int32 {
-	for side, t := range f.trunks {
-		for _, s := range b.spots[side] {
-			caller := t.Node(s.at)
-			if !f.up {
-				caller = t.Node(caller.Parent)
-			}
-			if caller.Method == ccmap.NoMethod {
-				break
-			}
-			if line := t.Names().Line(ccmap.Frame{Method: caller.Method, Offset: b.offset}); line != 0 {
-				return line
-			}
-			break // the others are at the same call
+	t, caller := f.node(b)
+	if !f.up {
+		caller = t.Node(caller.Parent)
+	}
+	if caller.Method == ccmap.NoMethod {
+		return 0
+	}
+	return f.lineOf(step{t.numbers[caller.Method], b.offset})
+}
+
+// lineOf returns the line of a call, which may be known to one snapshot only.
+func (f *forest) lineOf(call step) int32 {
+	for _, t := range f.trunks {
+		id, known := t.ids[call.method]
+		if !known {
+			continue
+		}
+		if line := t.Names().Line(ccmap.Frame{Method: id, Offset: call.offset}); line != 0 {
+			return line
 		}
 	}
 	return 0
@@ -284,7 +302,9 @@ func (f *forest) line(b *branch) int32 {
 type bar struct {
 	step
 	path   uint64
-	parent int // in the list; the root is its own
+	trunk  *trunk     // that has the node
+	node   ccmap.Node // one that the bar stands for
+	parent int        // in the list; the root is its own
 	depth  int
 	line   int32 // of the call; 0: unknown
 	total  [2]ccmap.Counters
@@ -293,11 +313,22 @@ type bar struct {
 	more   int               // how many these are
 }
 
-// pruning says which branches are wide enough, and which are wider.
+// widths say how wide branches are drawn, and how wide they are for the cut, as parts of the root. No branch is wider
+// than the one that it is below.
+type widths struct {
+	drawn, cut func([2]ccmap.Counters) float64
+}
+
+// pruning says which branches are wide enough: 1/divisor of the root or more.
 type pruning struct {
-	keeps func([2]ccmap.Counters) bool // never a branch of one that it does not keep
-	width func([2]ccmap.Counters) float64
-	most  int // bars
+	widths
+	divisor int // 0: none is
+	most    int // bars
+}
+
+func (p pruning) keeps(c [2]ccmap.Counters) bool {
+	const rounding = 1e-9
+	return p.cut(c)*float64(p.divisor) >= 1-rounding && p.divisor > 0
 }
 
 // cut lists the bars of a tree, parents first, and siblings by width. It fails if there are too many.
@@ -325,6 +356,7 @@ func (f *forest) cut(root *branch, p pruning) (bars []bar, ok bool) {
 // bar returns the bar of a branch, and the branches that are wide enough, the widest first.
 func (f *forest) bar(b *branch, p pruning) (bar, []*branch) {
 	at := bar{step: b.step, path: b.path, line: f.line(b), total: b.total, self: b.total}
+	at.trunk, at.node = f.node(b)
 	below := slices.DeleteFunc(f.below(b), func(c *branch) bool {
 		kept := p.keeps(c.total)
 		for side := range c.total {
@@ -343,7 +375,7 @@ func (f *forest) bar(b *branch, p pruning) (bar, []*branch) {
 		at.self[side].Activations, at.rest[side].Activations = 0, 0 // calls of other methods
 	}
 	slices.SortFunc(below, func(x, y *branch) int {
-		return cmp.Or(cmp.Compare(p.width(y.total), p.width(x.total)), f.compare(x.step, y.step))
+		return cmp.Or(cmp.Compare(p.drawn(y.total), p.drawn(x.total)), f.compare(x.step, y.step))
 	})
 	return at, below
 }
