@@ -229,7 +229,7 @@ func (f *forest) findBelow(t *trunk, path uint64) iter.Seq2[step, spot] {
 			hashes[r.at] = rootPath
 		}
 		for n := range t.Nodes() {
-			if hashes[n.ID] != 0 || hashes[n.Parent] == 0 || n.Method == ccmap.NoMethod {
+			if hashes[n.Parent] == 0 || n.Method == ccmap.NoMethod {
 				continue
 			}
 			by := step{t.numbers[n.Method], n.Offset}
