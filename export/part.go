@@ -25,8 +25,8 @@ type Part struct {
 	limits ReadOptions
 }
 
-// Target describes the program of the profile, until the Part is added.
-func (p *Part) Target() ccmap.Target { return p.m.Meta().Target }
+// Meta describes the profile, until the Part is added. The lists in it are the Part's.
+func (p *Part) Meta() ccmap.Meta { return *p.m.Meta() }
 
 // ReadPart reads a profile as [Read] does. Add the Part to a [Sum] once, or
 // drop it.

@@ -188,34 +188,3 @@ func byCalls(calls map[ccmap.MethodID]int64) []ccmap.MethodID {
 		return cmp.Or(cmp.Compare(calls[a], calls[b]), cmp.Compare(a, b))
 	})
 }
-
-// compilerWeights are the samples of each callee at each call site, counted as the
-// compiler does (internal/profile/graph.go, Go 1.26): the calls in the two innermost
-// locations of a sample, inlined ones included.
-func compilerWeights(s *ccmap.Snapshot) map[callSite]map[ccmap.MethodID]int64 {
-	weights := make(map[callSite]map[ccmap.MethodID]int64)
-	for n := range s.Nodes() {
-		if n.Self.Samples == 0 {
-			continue
-		}
-		if at := n; at.IsPosition() {
-			n = s.Node(at.Parent)
-			n.Self = at.Self
-		}
-		samples := n.Self.Samples
-		for locations := 1; n.Parent != root; n = s.Node(n.Parent) {
-			caller := callSite{s.Node(n.Parent).Method, n.Offset}
-			if !s.Names().Inlined(ccmap.Frame{Method: caller.method, Offset: caller.offset}, n.Method) {
-				locations++
-			}
-			if locations > 2 {
-				break
-			}
-			if weights[caller] == nil {
-				weights[caller] = make(map[ccmap.MethodID]int64)
-			}
-			weights[caller][n.Method] += samples
-		}
-	}
-	return weights
-}

@@ -13,6 +13,7 @@ import (
 	"github.com/ccmapd/ccmapd/cmd/ccmapd/internal/output"
 	"github.com/ccmapd/ccmapd/cmd/internal/usage"
 	"github.com/ccmapd/ccmapd/export"
+	"github.com/ccmapd/ccmapd/internal/feedback/gopgo"
 	"github.com/ccmapd/ccmapd/internal/figure"
 	"github.com/ccmapd/ccmapd/internal/terminal"
 	"github.com/ccmapd/ccmapd/valueprof/gocover"
@@ -133,6 +134,9 @@ func convert(env *environment, f convertFlags, in, path string) error {
 	p, err := f.view.load(env, in)
 	if err != nil {
 		return err
+	}
+	if gopgo.HasRanks(p.Meta()) {
+		return explainPGO(fmt.Errorf("convert %s: %w", in, gopgo.ErrRanks))
 	}
 	s := p.Snapshot
 	if f.labels {

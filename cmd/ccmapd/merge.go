@@ -13,6 +13,7 @@ import (
 	"github.com/ccmapd/ccmapd/cmd/internal/usage"
 	"github.com/ccmapd/ccmapd/daemon/client"
 	"github.com/ccmapd/ccmapd/export"
+	"github.com/ccmapd/ccmapd/internal/feedback/gopgo"
 	"github.com/ccmapd/ccmapd/internal/figure"
 	"github.com/ccmapd/ccmapd/internal/terminal"
 	"github.com/ccmapd/ccmapd/view"
@@ -113,6 +114,8 @@ func explainMerge(err error) error {
 		return err
 	case errors.Is(err, ccmap.ErrUnlike):
 		return withHint(err, oneKind)
+	case errors.Is(err, gopgo.ErrRanks):
+		return explainPGO(err)
 	}
 	return explainRead(err)
 }

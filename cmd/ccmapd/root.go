@@ -98,7 +98,7 @@ func newRoot(env *environment) *cobra.Command {
 		newHintsCmd(env), newConvertCmd(env), newMergeCmd(env),
 		newServeCmd(env), newStatusCmd(env), newTargetsCmd(env), newEventsCmd(env), newDoctorCmd(env), newVersionCmd(env),
 	}...)
-	commands = append(commands, newStoreCmds(env)...)
+	commands = append(append(commands, newStoreCmds(env)...), newPGOCmds(env)...)
 	for _, q := range view.Questions() {
 		commands = append(commands, newQuestionCmd(env, q))
 	}

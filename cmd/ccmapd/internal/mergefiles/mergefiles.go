@@ -12,6 +12,7 @@ import (
 	"github.com/ccmapd/ccmapd/ccmap"
 	"github.com/ccmapd/ccmapd/daemon/client"
 	"github.com/ccmapd/ccmapd/export"
+	"github.com/ccmapd/ccmapd/internal/feedback/gopgo"
 	"github.com/ccmapd/ccmapd/internal/figure"
 	"github.com/ccmapd/ccmapd/internal/terminal"
 )
@@ -106,7 +107,10 @@ func (m *Merger) addPart(in Input, part readPart) error {
 	if part.err != nil || part.Part == nil {
 		return part.err
 	}
-	of := part.Target()
+	if gopgo.HasRanks(part.Meta()) {
+		return fmt.Errorf("merge %s: %w", in.name(), gopgo.ErrRanks)
+	}
+	of := part.Meta().Target
 	if err := m.sum.Add(part.Part, in.Weight); err != nil {
 		return fmt.Errorf("merge %s: %w", in.name(), err)
 	}

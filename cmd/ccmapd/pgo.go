@@ -1,0 +1,36 @@
+package main
+
+import (
+	"github.com/spf13/cobra"
+
+	"github.com/ccmapd/ccmapd/cmd/internal/usage"
+)
+
+const pgoLong = `Pgo makes of a profile the file that 'go build -pgo' reads, as small as it can be, and
+asks the compiler whether it decides the same with it. docs/pgo.md explains what the
+compiler reads.`
+
+const pgoExample = `  ccmapd pgo export web.pb.gz default.pgo --minimal
+  ccmapd pgo export @best:web cmd/web/default.pgo --minimal --verify ./cmd/web`
+
+// newPGOCmds returns the command and those below it.
+func newPGOCmds(env *environment) []subcommand {
+	cmd := &cobra.Command{
+		Use:     "pgo",
+		Short:   "Make profiles for 'go build -pgo'",
+		Long:    pgoLong,
+		Example: pgoExample,
+		GroupID: groupRead,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				return usage.UnknownCommand(cmd, args, usage.Errorf("pgo has no command %q", args[0]))
+			}
+			return cmd.Help()
+		},
+	}
+	below := []subcommand{newPGOExportCmd(env)}
+	for _, sub := range below {
+		cmd.AddCommand(sub.Command)
+	}
+	return append(below, subcommand{cmd, filesAlone})
+}
