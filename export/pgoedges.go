@@ -15,6 +15,9 @@ type PGOEdge struct {
 // PGOEdges counts the calls that Go's compiler finds in a profile for 'go build -pgo': in what
 // [ForPGO] leaves of s, whose errors it returns. The ids are of s.Names(). Samples and Time are
 // counted as the compiler does, Activations are those of the calls at all depths.
+//
+// A call that the program does and has inlined, too, at one line of one caller, counts as inlined. So
+// a few edges more may be found than the compiler finds: 1 of 3,533 in the Go compiler's own profile.
 func PGOEdges(s *ccmap.Snapshot) (map[PGOEdge]ccmap.Counters, error) {
 	left, err := ForPGO(s)
 	if err != nil {
