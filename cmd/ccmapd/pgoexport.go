@@ -13,6 +13,7 @@ import (
 
 	"github.com/ccmapd/ccmapd/ccmap"
 	"github.com/ccmapd/ccmapd/cmd/ccmapd/internal/output"
+	"github.com/ccmapd/ccmapd/cmd/internal/signals"
 	"github.com/ccmapd/ccmapd/cmd/internal/usage"
 	"github.com/ccmapd/ccmapd/export"
 	"github.com/ccmapd/ccmapd/internal/feedback/gopgo"
@@ -214,8 +215,11 @@ func printPGOExported(w io.Writer, r pgoExported, packages string) error {
 	return out.Err()
 }
 
-// verifyPGO compares the compiler's decisions in packages, and returns how many there are.
+// verifyPGO compares the compiler's decisions in packages, and returns how many there are. A signal ends the
+// builds, and nothing is left of them.
 func verifyPGO(ctx context.Context, packages string, whole, minimal *ccmap.Map) (decisions int, err error) {
+	ctx, stop := signals.Until(ctx)
+	defer stop()
 	dir, err := os.MkdirTemp("", "ccmapd-pgo-")
 	if err != nil {
 		return 0, fmt.Errorf("make a directory for profiles: %w", err)
@@ -227,7 +231,9 @@ func verifyPGO(ctx context.Context, packages string, whole, minimal *ccmap.Map) 
 		if _, err := writeEdges(path, m); err != nil {
 			return 0, err
 		}
-		if both[i], err = gopgo.Decisions(ctx, packages, path); err != nil {
+		if both[i], err = gopgo.Decisions(ctx, packages, path); ctx.Err() != nil {
+			return 0, exitError{code: signals.Of(ctx).ExitCode()}
+		} else if err != nil {
 			return 0, err
 		}
 	}
