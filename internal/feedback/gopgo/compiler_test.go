@@ -16,6 +16,8 @@ import (
 	"github.com/ccmapd/ccmapd/internal/testrun"
 )
 
+func TestMain(m *testing.M) { os.Exit(testrun.Guard(m).Run()) }
+
 // compilerEdges returns the edges of the profile that the Go compiler itself is built with.
 func compilerEdges(t *testing.T) []Edge {
 	t.Helper()
