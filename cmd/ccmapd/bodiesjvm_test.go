@@ -11,13 +11,14 @@ import (
 
 // TestBodiesOfJVMs: sampled methods of a JVM have a body, the same by each engine, from each JDK, and in each run.
 func TestBodiesOfJVMs(t *testing.T) {
+	t.Parallel()
 	needEngine(t)
 	seen := make(map[string]uint64)
 	for _, jdk := range jvmtest.JDKs(t) {
 		jvm := jdk.Start(t, nil, "Shapes")
 		for _, engine := range []string{"bpf", "perf"} {
 			file := filepath.Join(jvm.Dir, engine+".json")
-			ccmapdOK(t, "attach", strconv.Itoa(jvm.PID), "--engine", engine, "-i", "1ms", "--tune=false", "-d", "4s", "-o", file)
+			ccmapdOK(t, "attach", strconv.Itoa(jvm.PID), "--engine", engine, "-i", "1ms", "--tune=false", "-d", "2s", "-o", file)
 			m, _, err := export.ReadFile(file, export.ReadOptions{})
 			if err != nil {
 				t.Fatal(err)

@@ -18,6 +18,7 @@ import (
 // compiler hints about it, says what became of them, and takes them back: when the compiler has settled, and when it
 // ends. It gives each hint once.
 func TestFeedbackEndToEnd(t *testing.T) {
+	t.Parallel()
 	for _, jdk := range jvmtest.JDKs(t) {
 		t.Run(jdk.Name, func(t *testing.T) {
 			needEngine(t)

@@ -23,14 +23,12 @@ never come from there, and those that are cold there and make a virtual call.
 
   text            for people: what, where and why
   directives      for -XX:+UnlockDiagnosticVMOptions -XX:CompilerDirectivesFile=FILE
-  compilecommand  for -XX:CompileCommandFile=FILE, which holds for all callers: it has
-                  no method that is to be kept out
+  compilecommand  for -XX:CompileCommandFile=FILE: for all callers, no method kept out
 
 'ccmapd apply' gives the hints of --json to a running JVM, and sees what becomes of them.
 --mode is about the whole profile at the next start: 0 writes a -XX:CompileCommandFile
-that compiles hot methods early, which helps few programs; 1, with profiles of a training
-run and of production, says whether JDK 25's AOT cache of that run suits production, and
-else exits with 1; no JVM has mode 2. docs/jvm.md has examples.`
+that compiles hot methods early, which helps few programs; 1 says whether JDK 25's AOT
+cache of a training run suits production, and else exits with 1. docs/jvm.md has examples.`
 
 const hintsExample = `  ccmapd hints app.json
   ccmapd hints app.json --json -o hints.json   for 'ccmapd apply hints.json PID'

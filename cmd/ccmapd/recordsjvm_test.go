@@ -16,6 +16,7 @@ import (
 // TestCompileRecordsOfJVM: a JVM's own events say what C2 has made of a method, and the store keeps it for 'store
 // records'.
 func TestCompileRecordsOfJVM(t *testing.T) {
+	t.Parallel()
 	for _, jdk := range jvmtest.JDKs(t) {
 		t.Run(jdk.Name, func(t *testing.T) {
 			jvm := jdk.Start(t, nil, "Work")

@@ -54,6 +54,7 @@ func TestRunJVM(t *testing.T) {
 // used, what compiled code was thrown away, and a mode that is none are said. A profile that cannot be read keeps no JVM
 // from starting.
 func TestRunCached(t *testing.T) {
+	t.Parallel()
 	for _, jdk := range jvmtest.JDKs(t) {
 		dir := t.TempDir()
 		source, profile, java := filepath.Join(dir, "Spin.java"), filepath.Join(dir, "spin.json"), filepath.Join(jdk.Home, "bin/java")
@@ -77,8 +78,8 @@ func TestRunCached(t *testing.T) {
 			}
 		}
 		t.Log(stderr)
-		code, _, stderr = runWith([]string{"run", "-q", "--cached", filepath.Join(dir, "missing.json"), "--", java, source}, nil)
-		if code != 7 || !strings.Contains(stderr, "the JVM starts without a cached profile") {
+		code, _, stderr = runWith([]string{"run", "-q", "--cached", filepath.Join(dir, "missing.json"), "--", java, "-version"}, nil)
+		if code != 0 || !strings.Contains(stderr, "the JVM starts without a cached profile") {
 			t.Errorf("without a profile: exit code %d\n%s", code, stderr)
 		}
 	}

@@ -102,7 +102,7 @@ func TestCompilerReadsRanks(t *testing.T) {
 	}
 }
 
-// TestMinimalDecides: the compiler decides the same in types2 with the minimal profile, and something else
+// TestMinimalDecides: the compiler decides the same in a package with the minimal profile, and something else
 // without the edges of one sample.
 func TestMinimalDecides(t *testing.T) {
 	testrun.Full(t, testrun.Minutes)
@@ -111,12 +111,12 @@ func TestMinimalDecides(t *testing.T) {
 	var decided [3][]string
 	for i, m := range []*ccmap.Map{Whole(edges, BySamples, ccmap.Meta{}), minimalOf(t, edges, 1), minimalOf(t, edges, 2)} {
 		var err error
-		if decided[i], err = Decisions(t.Context(), "cmd/compile/internal/types2", written(t, m)); err != nil {
+		if decided[i], err = Decisions(t.Context(), "cmd/compile/internal/syntax", written(t, m)); err != nil {
 			t.Fatal(err)
 		}
 	}
 	t.Logf("%d decisions, %d without edges of one sample", len(decided[0]), len(decided[2]))
-	if err := SameDecisions(decided[0], decided[1]); err != nil || len(decided[0]) < 50 {
+	if err := SameDecisions(decided[0], decided[1]); err != nil || len(decided[0]) < 20 {
 		t.Errorf("of %d decisions: %v", len(decided[0]), err)
 	}
 	if err := SameDecisions(decided[0], decided[2]); !errors.Is(err, ErrDecisions) {
