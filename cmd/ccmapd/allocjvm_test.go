@@ -19,6 +19,7 @@ import (
 // 72 to 95 % where 79 are true.
 func TestAllocationShares(t *testing.T) {
 	testrun.Full(t, testrun.JDK)
+	t.Parallel()
 	for _, jdk := range jvmtest.JDKs(t) {
 		for _, mixture := range []string{
 			"79x65536 21x64", "79x8192 21x40", "50x24 50x200", "80x24000 20x32", "40x1000000 30x20000 30x48",

@@ -22,6 +22,7 @@ func TestReceiversOfJVM(t *testing.T) {
 	if testing.Short() {
 		t.Skip("samples JVMs for seconds")
 	}
+	t.Parallel()
 	for _, jdk := range jvmtest.JDKs(t) {
 		for _, flag := range []string{countsAll, "-XX:CompileCommand=dontinline,Shapes::steps"} {
 			t.Run(jdk.Name+flag, func(t *testing.T) {
