@@ -209,10 +209,7 @@ func TestExit(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	go func() {
-		jvm.Process.Kill()
-		jvm.Wait()
-	}()
+	go jvm.Process.Kill() // the end of the test waits for it
 	ending, err := s.Run(t.Context())
 	if err != nil || !ending.Exited {
 		t.Errorf("%+v, %v", ending, err)
