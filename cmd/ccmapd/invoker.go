@@ -22,7 +22,7 @@ import (
 	"github.com/ccmapd/ccmapd/internal/store"
 )
 
-// invoker is the user who has called sudo. Root must not do in the directories of another user what the kernel would
+// invoker is the caller of sudo. Root must not do in the directories of another user what the kernel would
 // refuse that user: a link of theirs may lead anywhere. So another process does it, ccmapd again, which is that user's
 // in all respects: the kernel decides what it may read and write, and to whom the files belong.
 type invoker struct {
@@ -31,7 +31,7 @@ type invoker struct {
 	home     string
 }
 
-// invokedBy returns the user who has called sudo, nil if this process was not called by it.
+// invokedBy returns the caller of sudo, nil if this process was not called by it.
 func invokedBy(euid int, getenv func(string) string) (*invoker, error) {
 	id := getenv("SUDO_UID")
 	if euid != 0 || id == "" || id == "0" {
@@ -39,7 +39,7 @@ func invokedBy(euid int, getenv func(string) string) (*invoker, error) {
 	}
 	u, err := user.LookupId(id)
 	if err != nil || !filepath.IsAbs(u.HomeDir) {
-		return nil, withHint(fmt.Errorf("user %q, who called sudo, has no home that is known: %w", id, cmpErr(err)),
+		return nil, withHint(fmt.Errorf("user %q, who called sudo, has no home that is known: %w", id, homeError(err)),
 			"Without --%s nothing is stored.", storeFlag)
 	}
 	groups, err := u.GroupIds()
@@ -67,7 +67,8 @@ func invokedBy(euid int, getenv func(string) string) (*invoker, error) {
 	return who, nil
 }
 
-func cmpErr(err error) error {
+// homeError says why a home cannot be used: err, or else its path.
+func homeError(err error) error {
 	if err == nil {
 		return errors.New("it is no absolute path")
 	}
@@ -105,7 +106,7 @@ func (who *invoker) getenv(name string) string {
 	return ""
 }
 
-// invokersStore is the store of a user who has called sudo.
+// invokersStore is the store of the caller of sudo.
 type invokersStore struct {
 	who *invoker
 	at  string
@@ -144,7 +145,7 @@ func (s invokersStore) add(k store.Key, _, _ time.Time, whole *ccmap.Snapshot) e
 	return err
 }
 
-// run runs ccmapd as the invoker, with nothing of root's but an open standard input, and returns what it prints.
+// run runs ccmapd as the invoker, with nothing of root's but an open standard input, and returns its output.
 func (who *invoker) run(stdin *bytes.Buffer, args ...string) ([]byte, error) {
 	var stdout, stderr bytes.Buffer
 	cmd := exec.Command("/proc/self/exe", args...)

@@ -134,7 +134,7 @@ func (l *lone) known(k store.Key) (p store.Past, name string, err error) {
 	}
 }
 
-// pastAt returns what a store or a profile knows of a key.
+// pastAt returns the past of a key by a store or a profile.
 func pastAt(where string, k store.Key) (store.Past, error) {
 	if info, err := os.Stat(where); err == nil && info.IsDir() {
 		r, err := store.NewReader(where)

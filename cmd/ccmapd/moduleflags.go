@@ -25,7 +25,7 @@ type moduleFlags struct {
 	points usage.Choice // of pointSets
 }
 
-// pointSets are the words for what a module counts at single positions.
+// pointSets are the words for the kinds of points that a module counts.
 var pointSets = map[string]managed.Points{"calls": managed.Calls, "branches": managed.Calls | managed.Branches}
 
 // newModuleFlags returns the defaults.

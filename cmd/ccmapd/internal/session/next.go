@@ -22,7 +22,7 @@ func nextSteps(p *view.Profile, r manager.Report) []string {
 	return slices.DeleteFunc([]string{settlingAdvice(p, r.Reached), labelAdvice(p, r.Written)}, func(s string) bool { return s == "" })
 }
 
-// next adds to the next steps what earlier runs were good for, and which are stored.
+// next adds to the next steps the interval that an earlier run gave, and the earlier runs that are stored.
 func (s *Session) next(p *view.Profile, r manager.Report) []string {
 	steps := nextSteps(p, r)
 	if s.Resumed != 0 {
