@@ -499,9 +499,13 @@ func hammer(t *testing.T, o ccmap.Options) Report {
 	s := newSessionOf(o, nil)
 	s.config.PublishEvery = time.Microsecond
 	s.source.run = func(context.Context) (sampler.Ending, error) {
+		var rings [producers]*queue.Ring // each a buffer of its own, even if a producer ends before another begins
+		for i := range rings {
+			rings[i] = s.source.info.Sink.Queue.Ring()
+		}
 		var all sync.WaitGroup
-		for i := range producers {
-			all.Go(func() { produce(s.source.info.Sink.Queue.Ring(), s.config.Map.Names(), i, perProducer) })
+		for i, ring := range rings {
+			all.Go(func() { produce(ring, s.config.Map.Names(), i, perProducer) })
 		}
 		all.Wait()
 		return sampler.Ending{Reason: "done"}, nil

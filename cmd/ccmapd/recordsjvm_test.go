@@ -26,7 +26,7 @@ func TestCompileRecordsOfJVM(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer s.Close()
-			ctx, stop := context.WithTimeout(t.Context(), time.Minute)
+			ctx, stop := context.WithTimeout(t.Context(), 5*time.Minute)
 			defer stop()
 			of := store.Key{Target: "work", Build: "b"}
 			c := &hotspot.Compilations{Pattern: "Work*", Record: func(records []compilation.Record) {
@@ -39,7 +39,12 @@ func TestCompileRecordsOfJVM(t *testing.T) {
 					}
 				}
 			}}
-			if err := c.Watch(ctx, jvm.PID); err != nil {
+			watched := make(chan error)
+			go func() { watched <- c.Watch(ctx, jvm.PID) }()
+			for !strings.Contains(jcmd(t, jvm.PID, "JFR.check"), "running") && ctx.Err() == nil {
+			}
+			jvm.Tell(t, "go") // what was hot before is compiled anew
+			if err := <-watched; err != nil {
 				t.Fatal(err)
 			}
 			list := ccmapdOK(t, "store", "records", "--dir", dir, "work")

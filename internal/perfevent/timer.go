@@ -314,8 +314,11 @@ const (
 
 // drawn returns periods that follow a sample.
 func drawn(interval time.Duration) periods {
-	return periods{each: period(interval, rand.Float64()), left: redrawAfter}
+	return periods{each: Drawn(interval), left: redrawAfter}
 }
+
+// Drawn returns a period near the interval, by chance.
+func Drawn(interval time.Duration) time.Duration { return period(interval, rand.Float64()) }
 
 // period returns the period for a number that is uniform between 0 and 1.
 func period(interval time.Duration, number float64) time.Duration {

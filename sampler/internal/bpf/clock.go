@@ -12,11 +12,9 @@ import (
 )
 
 const (
-	// spread is how far a period is from the interval, at most: sampling must not run in
-	// lockstep with periodic work. Another period is drawn after redrawEvery, up to twice
-	// that, and after redrawPeriods at least.
-	spread        = 0.1
-	redrawEvery   = 2 * time.Second
+	// Another period is drawn after redrawEvery, up to twice that, and after redrawPeriods at least: sampling must not
+	// run in lockstep with periodic work. A period that happens to do so is then few of a profile's samples.
+	redrawEvery   = 100 * time.Millisecond
 	redrawPeriods = 8
 	// followEvery is the time between two looks for CPUs that have come or gone.
 	followEvery = 500 * time.Millisecond
@@ -53,11 +51,6 @@ func (c *clock) beginPeriod(now, period time.Duration) programClock {
 	return programClock{Period: uint64(period), Broken: uint64(c.broken), Until: uint64(now + period + period/2)}
 }
 
-// drawn returns a period near the given one.
-func drawn(period time.Duration) time.Duration {
-	return time.Duration(float64(period) * (1 + spread*(2*rand.Float64()-1)))
-}
-
 // setPeriods draws a period for each CPU that is online, opens the timers that are missing,
 // and closes timers of CPUs that have gone. The caller holds mu.
 func (h *Host) setPeriods() error {
@@ -75,7 +68,7 @@ func (h *Host) setPeriods() error {
 	h.closeClocksIf(func(cpu int, _ *clock) bool { return !slices.Contains(cpus, cpu) })
 	var all error
 	for _, cpu := range cpus {
-		if err := h.setPeriod(cpu, drawn(h.period)); err != nil && !errors.Is(err, unix.ENODEV) { // ENODEV: it went offline just now
+		if err := h.setPeriod(cpu, perfevent.Drawn(h.period)); err != nil && !errors.Is(err, unix.ENODEV) { // ENODEV: it went offline just now
 			all = errors.Join(all, err)
 		}
 	}

@@ -52,7 +52,7 @@
 // for weights, 1.1 at most, so that their sum follows the process's clock ([taker.Taker.Trim]). A second with
 // lost records is left out, and stays a loss.
 //
-// Periods are up to 10 % off the interval, and drawn anew every 2 to 4 s, or after 8 to 16
+// Periods are 5 to 30 % off the interval, as in engine perf, and drawn anew every 100 to 200 ms, or after 8 to 16
 // periods if they are long, so that sampling does not run in lockstep with periodic work.
 // The kernel forgets how much of a period has passed when another one begins. The first
 // interrupt stands for that time, too.
