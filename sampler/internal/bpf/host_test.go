@@ -88,7 +88,7 @@ func TestCPUsComeAndGo(t *testing.T) {
 		}
 	}
 	online.Store(&all)
-	g := enginetest.Start(t, enginetest.Build(t, "workload"), "busy", "60000")
+	g := enginetest.Start(t, enginetest.Build(t, "workload"), "busy", "3600000")
 	g.PinTo(t, all)
 	s := joined(t, h, g.PID(), func(*programTarget) {})
 	g.Proceed(t)
@@ -137,7 +137,7 @@ func TestCPUsAreFoundSoon(t *testing.T) {
 	h := unread(t)
 	var online []int
 	h.online = func() ([]int, error) { return online, nil }
-	g := enginetest.Start(t, enginetest.Build(t, "workload"), "busy", "60000")
+	g := enginetest.Start(t, enginetest.Build(t, "workload"), "busy", "3600000")
 	joined(t, h, g.PID(), func(*programTarget) {})
 	if len(h.clocks) != 0 {
 		t.Fatalf("there are timers of %d CPUs, and none is online", len(h.clocks))
