@@ -24,8 +24,9 @@ const (
 	// has left (managed.ReadCached, Profiler.Cached, Look, Threshold, Thread.Compiled …). Twelve more
 	// are flame graphs, Flame and FlameDiff with their options and the walk over the occurrences of a path, and the
 	// edges of a profile as Go's compiler counts them (export.PGOEdges). Four search for methods (view.Search), and
-	// two are the files of the pages and their policy (web).
-	mostExported = 949 // names
+	// two are the files of the pages and their policy (web). Five show profiles in a browser: the routes over files and
+	// sessions (api.Local), and the daemon's (client.Daemon.Proxy, FullRef).
+	mostExported = 954 // names
 )
 
 // TestAPI compares what users of the module can name with api.txt, so that a change of it shows in a diff. To

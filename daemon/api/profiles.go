@@ -27,6 +27,7 @@ import (
 const (
 	liveKind   = "live"
 	uploadKind = "up"
+	fileKind   = "file"
 )
 
 var errNoRef = &view.Error{Code: view.CodeNoTarget, Err: errors.New("there is no such profile"), Hint: "'ccmapd targets' lists the targets and their processes: @NAME or @NAME:PID, in the API live:NAME or live:NAME:PID."}
@@ -39,6 +40,8 @@ func (c *call) snapshot(ref, event string) (s *ccmap.Snapshot, err error) {
 		s, err = c.live(rest)
 	case kind == uploadKind:
 		s, err = c.uploads.get(rest, c.peer)
+	case kind == fileKind:
+		s, err = c.file(rest)
 	case store.IsReference(ref):
 		return c.stored(ref, event)
 	default:
