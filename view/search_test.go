@@ -80,3 +80,22 @@ func TestSearchMatches(t *testing.T) {
 		}
 	}
 }
+
+// BenchmarkSearch looks for methods among 5,000 in a profile of a million nodes.
+func BenchmarkSearch(b *testing.B) {
+	p, _ := millionNodes()
+	if _, err := NewSearch(p, SearchOptions{}); err != nil { // the first one sums the snapshot up, for all views
+		b.Fatal(err)
+	}
+	for name, o := range map[string]SearchOptions{
+		"for=text": {Text: "part7"}, "for=expression": {Match: `part[0-9]7.*Method.*3$`}, "for=all": {},
+	} {
+		b.Run(name, func(b *testing.B) {
+			for b.Loop() {
+				if _, err := NewSearch(p, o); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
