@@ -11,6 +11,7 @@
 //	figure      numbers for people: counts, shares, times, sizes
 //	hang        an end to reads that never return
 //	loopback    whether a host is this machine, by its name alone
+//	pages       pages for a browser, and the secret that lets one in
 //	programtest programs that tests copy and execute
 //	refusal     why a process cannot be sampled
 //	terminal    text for people: harmless names, tables that fit, live lines, JSON

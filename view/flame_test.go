@@ -279,11 +279,10 @@ func TestFlameOfNothing(t *testing.T) {
 	}
 }
 
-// BenchmarkFlame lays out a profile of a million nodes.
-func BenchmarkFlame(b *testing.B) {
+// millionNodes returns a profile of a million nodes, and its methods.
+func millionNodes() (p *Profile, methods []ccmap.MethodID) {
 	m := ccmap.New(ccmap.Options{})
 	rng := rand.New(rand.NewPCG(1, 2))
-	var methods []ccmap.MethodID
 	for i := range 5000 {
 		methods = append(methods, m.Names().Intern(ccmap.Method{Name: fmt.Sprintf("example.com/service/part%d.(*Type).Method%d", i/50, i)}))
 	}
@@ -300,7 +299,12 @@ func BenchmarkFlame(b *testing.B) {
 		}
 		m.Add(at, ccmap.Counters{Samples: 1, Time: 1 + int64(1e9/float64(len(nodes)))})
 	}
-	p := New("p", m.Snapshot())
+	return New("p", m.Snapshot()), methods
+}
+
+// BenchmarkFlame lays out a profile of a million nodes.
+func BenchmarkFlame(b *testing.B) {
+	p, methods := millionNodes()
 	whole := mustFlame(b, p, FlameOptions{Width: 1 << 20, Frames: mostFrames})
 	hot := whole.bars[len(whole.bars)/2]
 	for _, shape := range []struct {

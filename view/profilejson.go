@@ -90,8 +90,12 @@ var blindColumns = columns[ccmap.Blind]{
 	colIn("", "warning,omitempty", "causes and cures", func(p *Profile, _ ccmap.Blind) string { return p.caution() }),
 }
 
+// metaColumns describe a profile alone: they have what takes longer to find out.
+var metaColumns = append(profileColumns[:len(profileColumns):len(profileColumns)],
+	ofProfile("judgement,omitempty", "how far its figures can be trusted", (*Profile).judgement))
+
 // JSON returns the description of the profile for encoding/json.
-func (p *Profile) JSON() any { return profileColumns.json(p, *p) }
+func (p *Profile) JSON() any { return metaColumns.json(p, *p) }
 
 // profileMember declares the profile in the JSON of a view.
 func profileMember[R any](of func(R) *Profile) column[R] {

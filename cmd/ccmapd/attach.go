@@ -25,6 +25,7 @@ const attachExample = `  ccmapd attach 4242                         until Ctrl-C
   ccmapd attach web --children -o web.pb.gz  by its name, with its child processes
   ccmapd attach --match 'web.* -addr :8080'  by its command line
   ccmapd attach --daemon web                 by 'ccmapd serve', until the program ends
+  ccmapd attach 4242 --open                  its flame graph in the browser meanwhile
   ccmapd attach 4242 --until 95% -d 10m      until hot edges have settled to 95 %
   ccmapd attach https://web:6060/debug/pprof --bearer-file token -d 5m -o web.pb.gz`
 
@@ -81,10 +82,12 @@ func newAttachCmd(env *environment) subcommand {
 	}
 	f.register(cmd)
 	server.register(cmd)
+	registerOpen(cmd)
 	cmd.Flags().StringVar(&match, "match", "", "attach to the process whose command line has a match of `REGEXP`")
 	cmd.Flags().BoolVar(&live, "live", false, "show the hottest methods, redrawn once a second: see 'ccmapd top --help'")
 	cmd.Flags().BoolVar(&byDaemon, daemonFlag, false, "have the daemon sample the process, as its configuration says")
 	cmd.MarkFlagsMutuallyExclusive("live", daemonFlag, childrenFlag)
+	cmd.MarkFlagsMutuallyExclusive(openFlag, daemonFlag)
 	check := cmd.PreRunE
 	cmd.PreRunE = func(cmd *cobra.Command, args []string) error {
 		if byDaemon { // the flags of sampling are refused later, and the daemon writes the outputs
@@ -92,7 +95,7 @@ func newAttachCmd(env *environment) subcommand {
 		}
 		return check(cmd, args)
 	}
-	return subcommand{cmd, attaching(isURL)}
+	return subcommand{cmd, withPage(attaching(isURL))}
 }
 
 // runAttach samples by the source that opener opens.
@@ -105,6 +108,7 @@ func runAttach(ctx context.Context, env *environment, c session.Config, live boo
 	if err != nil {
 		return err
 	}
+	env.showPage(s)
 	s.Announce(env.stderr, "Ctrl-C ends it.")
 	var r manager.Report
 	if live {
@@ -114,5 +118,8 @@ func runAttach(ctx context.Context, env *environment, c session.Config, live boo
 	}
 	restore()
 	s.Warn(env.stderr, r)
-	return errors.Join(err, s.Report(env.stdout, r))
+	err = errors.Join(err, s.Report(env.stdout, r))
+	stop()
+	env.keepPage()
+	return err
 }

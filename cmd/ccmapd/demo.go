@@ -31,7 +31,8 @@ queens (deep recursion, inlining), with a goroutine for each request.
 docs/sampling.md explains --hits and the flags of value tables.`
 
 const demoExample = `  ccmapd demo
-  ccmapd demo -d 30s`
+  ccmapd demo -d 30s
+  ccmapd demo --open     its flame graph in the browser meanwhile`
 
 // demoOutputs are the files that the demo writes.
 var demoOutputs = []string{"demo.pb.gz", "demo.xml", "demo.json"}
@@ -51,7 +52,8 @@ func newDemoCmd(env *environment) subcommand {
 	}
 	cmd.Flags().DurationVarP(&f.duration, "duration", "d", 10*time.Second, "sample for `TIME`")
 	f.values.register(cmd)
-	return subcommand{cmd, starting}
+	registerOpen(cmd)
+	return subcommand{cmd, withPage(starting)}
 }
 
 // checkDemo checks the flags: unlike other sessions, a demo has an end.
@@ -86,7 +88,10 @@ func runDemo(ctx context.Context, env *environment, f *samplingFlags) error {
 	if err != nil {
 		return err
 	}
-	return showDemo(env, session.Profile(r))
+	err = showDemo(env, session.Profile(r))
+	stop()
+	env.keepPage()
+	return err
 }
 
 // sampleDemo samples the workload, which has ended when it returns.
@@ -102,6 +107,7 @@ func sampleDemo(ctx context.Context, env *environment, f *samplingFlags) (manage
 		return manager.Report{}, err
 	}
 	fmt.Fprintln(env.stderr, "The demo's workload is a server with clients of its own, in another process.")
+	env.showPage(s)
 	s.Announce(env.stderr, "Ctrl-C ends it.")
 	return s.Run(ctx, env.stderr, terminal.AboveLive(env.stderr))
 }

@@ -6,15 +6,18 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/ccmapd/ccmapd/cmd/ccmapd/internal/livepage"
 	"github.com/ccmapd/ccmapd/cmd/internal/usage"
 	"github.com/ccmapd/ccmapd/daemon/client"
 	"github.com/ccmapd/ccmapd/internal/advice"
 	"github.com/ccmapd/ccmapd/internal/figure"
 	"github.com/ccmapd/ccmapd/internal/kallsyms"
+	"github.com/ccmapd/ccmapd/internal/pages"
 	"github.com/ccmapd/ccmapd/internal/privilege"
 	"github.com/ccmapd/ccmapd/internal/terminal"
 	"github.com/ccmapd/ccmapd/sampler/engine"
 	"github.com/ccmapd/ccmapd/view"
+	"github.com/ccmapd/ccmapd/web"
 )
 
 // environment connects a command with the outside world: tests give it buffers.
@@ -29,6 +32,9 @@ type environment struct {
 	reader  client.Reader // of profiles; newRoot gives it standard input
 
 	kernel *kallsyms.Table // names of the kernel's functions; nil: they were not asked for
+
+	shell func() (*pages.Shell, error) // the pages for browsers; newRoot sets it
+	page  *livepage.Process            // shows the session; nil: none does
 
 	process *privilege.Process // holds the capabilities that a command may drop; nil: they stay
 }
@@ -54,6 +60,7 @@ const rootExample = `  ccmapd demo                                  try it on a 
 // profiles are commands; each other one has a file of its own.
 func newRoot(env *environment) *cobra.Command {
 	env.reader.Stdin, env.reader.Stored = env.stdin, storedHere{env}
+	env.shell = func() (*pages.Shell, error) { return pages.NewShell(web.Files(), web.Policy) }
 	env.stdout, env.stderr = terminal.Guarded(env.stdout), terminal.Guarded(env.stderr)
 	rightsOf := make(map[*cobra.Command]rights)
 	root := &cobra.Command{
@@ -97,6 +104,7 @@ func newRoot(env *environment) *cobra.Command {
 		newAttachCmd(env), newRunCmd(env), newApplyCmd(env), newDemoCmd(env), newDemoWorkloadCmd(env),
 		newHintsCmd(env), newConvertCmd(env), newMergeCmd(env),
 		newServeCmd(env), newStatusCmd(env), newTargetsCmd(env), newEventsCmd(env), newDoctorCmd(env), newVersionCmd(env),
+		newUICmd(env), newPageCmd(env), newMCPCmd(env),
 	}...)
 	commands = append(append(commands, newStoreCmds(env)...), newPGOCmds(env)...)
 	for _, q := range view.Questions() {

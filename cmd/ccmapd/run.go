@@ -33,8 +33,7 @@ const runExample = `  ccmapd run -- ./server -addr :8080
   go build -a -toolexec 'ccmapd run -q -o /tmp/p-%p.pb.gz --' ./...
                                              every compiler and linker run
   ccmapd run --cached @best:app --mode 0 --store-log use,deopts -- java -jar app.jar
-  ccmapd run --dir . app.wasm input.txt      a WebAssembly module, for WASI
-  ccmapd run --env LANG=C --dir /data:/in:ro -o app.json app.wasm /in/input.txt
+  ccmapd run --env LANG=C --dir /data:/in:ro app.wasm /in/a.txt   a module, for WASI
   ccmapd run --exact -o all.xml app.wasm     all of its calls, each counted`
 
 // runFlags are the flags of run.
@@ -81,9 +80,10 @@ func newRunCmd(env *environment) subcommand {
 	f.register(cmd)
 	f.module.register(cmd)
 	f.cached.register(cmd)
+	registerOpen(cmd)
 	cmd.Flags().BoolVar(&f.anyway, "anyway", false, "run a program that cannot be sampled, too")
 	cmd.Flags().SetInterspersed(false) // flags after PROGRAM are its own
-	return subcommand{cmd, unbounded}
+	return subcommand{cmd, withPage(unbounded)}
 }
 
 // runProgram starts the program, samples it, and returns its exit code as an error. If the
@@ -126,6 +126,9 @@ func runProgram(cmd *cobra.Command, env *environment, f *runFlags, args []string
 	if err != nil && p.Held && !f.anyway {
 		return notStarted(opening, fmt.Errorf("%s is not started: %w", args[0], errors.Join(err, p.Kill())))
 	}
+	if s != nil {
+		env.showPage(s)
+	}
 	forward.To(p.Cmd.Process)
 	if err := errors.Join(err, p.Release()); err != nil && !(f.anyway && f.quiet) {
 		reportError(env.stderr, cmd, fmt.Errorf("%s runs without being sampled: %w", args[0], err))
@@ -142,6 +145,9 @@ func runProgram(cmd *cobra.Command, env *environment, f *runFlags, args []string
 	}
 	ended := exitOf(p.Cmd.Wait())
 	watched()
+	if s != nil {
+		env.keepPage()
+	}
 	return ended
 }
 

@@ -32,6 +32,7 @@ import (
 	"github.com/ccmapd/ccmapd/ccmap"
 	"github.com/ccmapd/ccmapd/internal/audit"
 	"github.com/ccmapd/ccmapd/internal/daemon"
+	"github.com/ccmapd/ccmapd/internal/pages"
 	"github.com/ccmapd/ccmapd/internal/process"
 	"github.com/ccmapd/ccmapd/internal/store"
 	"github.com/ccmapd/ccmapd/sampler/engine"
@@ -99,6 +100,9 @@ type Options struct {
 	// FullMetrics adds what no alert asks for to the metrics: 26 series a target in place of 12, and times by route.
 	FullMetrics bool
 
+	// Pages are what browsers get on TCP, beside the routes; nil: none.
+	Pages *pages.Shell
+
 	// WebConfig is a file of exporter-toolkit with TLS and users for TCP. Without it TCP is of
 	// loopback only.
 	WebConfig string
@@ -112,8 +116,9 @@ type Options struct {
 type Server struct {
 	options  Options
 	profiles Profiles
-	embedded bool // in a program that has bounds of its own
-	group    int  // -1: none
+	embedded bool   // in a program that has bounds of its own
+	files    []File // of this process, file:1 and so on; nil for a daemon
+	group    int    // -1: none
 	user     int
 	handler  http.Handler
 
@@ -235,6 +240,11 @@ func (s *Server) routes() http.Handler {
 		{"GET /v1/doctor", anybody, (*call).doctor},
 	}...) {
 		mux.Handle(r.pattern, s.metrics.timed(r.pattern, s.route(r.needs, r.answer)))
+	}
+	if s.options.Pages != nil {
+		for _, pattern := range s.options.Pages.Patterns() {
+			mux.Handle(pattern, s.route(anybody, (*call).page))
+		}
 	}
 	mux.Handle("/", s.route(anybody, func(c *call) error { return c.unknown(mux) }))
 	return s.ownHost(s.ownSite(mux))

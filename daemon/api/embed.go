@@ -31,8 +31,13 @@ type Session interface {
 func Handler(sessions map[string]Session) http.Handler {
 	s := makeServer(hosted(sessions), Options{Logger: slog.New(slog.DiscardHandler)})
 	s.embedded = true
+	return s.toReaders(readingRoutes())
+}
+
+// toReaders answers routes to whoever asks.
+func (s *Server) toReaders(routes []route) http.Handler {
 	mux := http.NewServeMux()
-	for _, r := range readingRoutes() {
+	for _, r := range routes {
 		mux.Handle(r.pattern, s.route(r.needs, r.answer))
 	}
 	mux.Handle("/", s.route(anybody, func(c *call) error { return c.unknown(mux) }))

@@ -4,10 +4,10 @@ import (
 	"errors"
 	"net"
 	"net/http"
-	"net/url"
 	"slices"
 	"strings"
 
+	"github.com/ccmapd/ccmapd/internal/pages"
 	"github.com/ccmapd/ccmapd/view"
 )
 
@@ -16,13 +16,13 @@ var (
 	errForeignHost   = &view.Error{Code: view.CodeNotPermitted, Err: errors.New("the request is for another host"), Hint: "Use the address in [listen] tcp, or localhost."}
 )
 
-// ownSite refuses requests that a page of another site has a browser send. This holds for every route: each
-// answers data, and none answers a page to which another site may link. Cross-Origin-Resource-Policy has
-// browsers keep answers from pages of other sites.
+// ownSite refuses requests that a page of another site has a browser send, but for visits to pages, which have no
+// data. Behind a web configuration it refuses these, too: a visit would try a password. Cross-Origin-Resource-Policy
+// has browsers keep answers from pages of other sites.
 func (s *Server) ownSite(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Cross-Origin-Resource-Policy", "same-origin")
-		if isForeign(r) {
+		if pages.IsForeign(r) && !(s.isPage(r) && pages.IsVisit(r)) {
 			s.refuse(w, r, errForeignOrigin)
 			return
 		}
@@ -30,23 +30,19 @@ func (s *Server) ownSite(next http.Handler) http.Handler {
 	})
 }
 
-// isForeign reports whether a page of another site has had a request sent. Browsers say in Sec-Fetch-Site
-// where a request comes from, and a page cannot change that (Fetch Metadata of the W3C): same-site is
-// another port of this host, say; none is the user. Older browsers have Origin alone, and clients that are no
-// browsers have neither.
-func isForeign(r *http.Request) bool {
-	for _, site := range r.Header.Values("Sec-Fetch-Site") {
-		if site != "same-origin" && site != "none" {
-			return true
-		}
+// isPage reports whether a request is for a page or a file of one.
+func (s *Server) isPage(r *http.Request) bool {
+	return s.options.Pages != nil && s.gate == nil && s.options.Pages.Has(r.URL.Path)
+}
+
+// page answers with a page or a file of one, which hold no data. On the socket there are no browsers.
+func (c *call) page() error {
+	if !c.peer.tcp {
+		return errNoRoute
 	}
-	if r.Header.Get("Sec-Fetch-Site") == "same-origin" { // a proxy may have changed Host
-		return false
-	}
-	return slices.ContainsFunc(r.Header.Values("Origin"), func(origin string) bool {
-		u, err := url.Parse(origin)
-		return err != nil || u.Host == "" || !strings.EqualFold(u.Host, r.Host)
-	})
+	c.deadline()
+	c.options.Pages.ServeHTTP(c.w, c.Request)
+	return nil
 }
 
 // ownHost refuses requests for another host. A page of another site may have its name lead to loopback,

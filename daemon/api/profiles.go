@@ -27,6 +27,7 @@ import (
 const (
 	liveKind   = "live"
 	uploadKind = "up"
+	fileKind   = "file"
 )
 
 var errNoRef = &view.Error{Code: view.CodeNoTarget, Err: errors.New("there is no such profile"), Hint: "'ccmapd targets' lists the targets and their processes: @NAME or @NAME:PID, in the API live:NAME or live:NAME:PID."}
@@ -39,6 +40,8 @@ func (c *call) snapshot(ref, event string) (s *ccmap.Snapshot, err error) {
 		s, err = c.live(rest)
 	case kind == uploadKind:
 		s, err = c.uploads.get(rest, c.peer)
+	case kind == fileKind:
+		s, err = c.file(rest)
 	case store.IsReference(ref):
 		return c.stored(ref, event)
 	default:
@@ -288,7 +291,7 @@ func writeMap(ref string, s *ccmap.Snapshot, p *params) (answer, error) {
 	if err = cmp.Or(err, z.Close()); err != nil {
 		return answer{}, err
 	}
-	return answer{formats[format], true, b.Bytes()}, nil
+	return answer{contentType: formats[format], packed: true, body: b.Bytes()}, nil
 }
 
 // writePprof returns the profile as a file for pprof.
@@ -299,7 +302,7 @@ func writePprof(s *ccmap.Snapshot) (answer, error) {
 	if err = cmp.Or(err, z.Close()); err != nil {
 		return answer{}, err
 	}
-	return answer{"application/octet-stream", false, b.Bytes()}, nil
+	return answer{contentType: "application/octet-stream", body: b.Bytes()}, nil
 }
 
 // Bounds of the time that a client waits for a profile of the next time.

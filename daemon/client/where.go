@@ -62,7 +62,7 @@ func ofDaemon(where, ref string, sockets []string) (remote, error) {
 	if ref == "" {
 		return remote{}, wrongName(where, "name a target after it, for example @web: 'ccmapd targets' lists them")
 	}
-	return remote{name: where, sockets: sockets, url: route("p", fullRef(ref), "map"), codings: profileCodings}, nil
+	return remote{name: where, sockets: sockets, url: route("p", FullRef(ref), "map"), codings: profileCodings}, nil
 }
 
 // route returns the URL of a route, whose parts may have any characters.
@@ -78,11 +78,11 @@ func escaped(parts []string) []string {
 	return all
 }
 
-// kinds are the kinds of references to profiles of a daemon.
-var kinds = []string{"live", "best", "recent", "period", "build", "up"}
+// kinds are the kinds of references to profiles of a daemon, or of a program that shows files.
+var kinds = []string{"live", "best", "recent", "period", "build", "up", "file"}
 
-// fullRef returns a reference with its kind: NAME alone is the live profile of a target.
-func fullRef(ref string) string {
+// FullRef returns a reference with its kind: NAME alone is the live profile of a target.
+func FullRef(ref string) string {
 	if kind, _, found := strings.Cut(ref, ":"); found && slices.Contains(kinds, kind) {
 		return ref
 	}

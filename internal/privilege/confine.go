@@ -33,6 +33,15 @@ func (p *Process) NoNewPrivileges() error {
 // execute, trace, connect or listen. If the kernel lacks seccomp or Landlock, or forbids
 // them, the rest holds.
 func (p *Process) Confine(outputs ...string) error {
+	return p.confine(refusals{writes: len(outputs) > 0}, outputs)
+}
+
+// ConfineServing is Confine for a process that answers on ports which it has opened before: it may accept connections.
+func (p *Process) ConfineServing(outputs ...string) error {
+	return p.confine(refusals{writes: len(outputs) > 0, serves: true}, outputs)
+}
+
+func (p *Process) confine(r refusals, outputs []string) error {
 	if p == nil {
 		return nil
 	}
@@ -48,7 +57,7 @@ func (p *Process) Confine(outputs ...string) error {
 		}
 	}
 	if HasSeccomp() {
-		return confineCalls(len(outputs) > 0)
+		return confineCalls(r)
 	}
 	return nil
 }
@@ -107,7 +116,7 @@ func landlockABI() int {
 // the calls of io_uring, which would bypass the filter.
 var refused = []uint32{
 	// network
-	unix.SYS_SOCKET, unix.SYS_SOCKETPAIR, unix.SYS_CONNECT, unix.SYS_BIND, unix.SYS_LISTEN, unix.SYS_ACCEPT, unix.SYS_ACCEPT4,
+	unix.SYS_SOCKET, unix.SYS_SOCKETPAIR, unix.SYS_CONNECT, unix.SYS_BIND, unix.SYS_LISTEN,
 	unix.SYS_IO_URING_SETUP, unix.SYS_IO_URING_ENTER, unix.SYS_IO_URING_REGISTER,
 	// other programs
 	unix.SYS_EXECVE, unix.SYS_EXECVEAT, unix.SYS_PTRACE, unix.SYS_PROCESS_VM_READV, unix.SYS_PROCESS_VM_WRITEV,
@@ -130,6 +139,15 @@ var refused = []uint32{
 // replaces. Without an output they are refused, too.
 var ownership = []uint32{unix.SYS_FCHMOD, unix.SYS_FCHOWN}
 
+// accepting are the calls that take connections to an open port.
+var accepting = []uint32{unix.SYS_ACCEPT, unix.SYS_ACCEPT4}
+
+// refusals say what a process does beside reading.
+type refusals struct {
+	writes bool // to outputs
+	serves bool // on open ports
+}
+
 // architectures are the numbers of linux/audit.h, by GOARCH.
 var architectures = map[string]uint32{"amd64": unix.AUDIT_ARCH_X86_64, "arm64": unix.AUDIT_ARCH_AARCH64}
 
@@ -141,10 +159,9 @@ func HasSeccomp() bool {
 	return errno == 0 && architectures[runtime.GOARCH] != 0
 }
 
-// confineCalls refuses system calls to all threads, with EPERM. writes says that there is
-// an output.
-func confineCalls(writes bool) error {
-	program := filter(architectures[runtime.GOARCH], writes)
+// confineCalls refuses system calls to all threads, with EPERM.
+func confineCalls(r refusals) error {
+	program := filter(architectures[runtime.GOARCH], r)
 	f := unix.SockFprog{Len: uint16(len(program)), Filter: &program[0]}
 	thread, _, errno := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, unix.SECCOMP_FILTER_FLAG_TSYNC, uintptr(unsafe.Pointer(&f)))
 	if errno == 0 && thread != 0 {
@@ -153,18 +170,22 @@ func confineCalls(writes bool) error {
 	return failure("filter system calls", errno)
 }
 
-// refusedCalls returns the refused calls, with an output and without.
-func refusedCalls(writes bool) []uint32 {
-	if writes {
-		return slices.Concat(refused, older)
+// calls returns the refused calls.
+func (r refusals) calls() []uint32 {
+	all := slices.Concat(refused, older)
+	if !r.writes {
+		all = append(all, ownership...)
 	}
-	return slices.Concat(refused, older, ownership)
+	if !r.serves {
+		all = append(all, accepting...)
+	}
+	return all
 }
 
 // filter is a program that looks at one system call: struct seccomp_data of
 // linux/seccomp.h holds its number, the architecture, and then the arguments. A process
 // with an output may change modes, but not make a file set-user-ID.
-func filter(architecture uint32, writes bool) []unix.SockFilter {
+func filter(architecture uint32, r refusals) []unix.SockFilter {
 	const number, arch, mode = 0, 4, 16 + 8
 	const x32 = 0x40000000 // __X32_SYSCALL_BIT: the same calls by other numbers
 	load := func(at uint32) unix.SockFilter {
@@ -182,7 +203,7 @@ func filter(architecture uint32, writes bool) []unix.SockFilter {
 		{Code: unix.BPF_JMP | unix.BPF_JGE | unix.BPF_K, K: x32, Jf: 1},
 		refuse,
 	}
-	for _, call := range refusedCalls(writes) {
+	for _, call := range r.calls() {
 		program = append(program, unix.SockFilter{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, K: call, Jf: 1}, refuse)
 	}
 	return append(program,

@@ -35,7 +35,7 @@ type property struct {
 	Value string `json:"value"`
 }
 
-// components writes which modules the program was built of, as the program itself says.
+// components writes which modules the programs were built of, as the programs themselves say.
 func (r release) components() error {
 	info, err := buildinfo.ReadFile(r.program())
 	if err != nil {
@@ -49,11 +49,19 @@ func (r release) components() error {
 		Format: "CycloneDX", Spec: "1.6", Version: 1, Metadata: metadata{r.date.Format(time.RFC3339), main},
 		Components: []component{module("library", "std", info.GoVersion, "")},
 	}
-	for _, m := range info.Deps {
+	agents, err := buildinfo.ReadFile(r.program() + "-mcp")
+	if err != nil {
+		return fmt.Errorf("read modules: %w", err)
+	}
+	listed := make(map[string]bool)
+	for _, m := range append(info.Deps, agents.Deps...) {
 		for m.Replace != nil {
 			m = m.Replace
 		}
-		list.Components = append(list.Components, module("library", m.Path, m.Version, m.Sum))
+		if name := m.Path + "@" + m.Version; m.Version != "" && !listed[name] { // this tree has no version
+			listed[name] = true
+			list.Components = append(list.Components, module("library", m.Path, m.Version, m.Sum))
+		}
 	}
 	text, err := json.MarshalIndent(list, "", "  ")
 	if err != nil {
