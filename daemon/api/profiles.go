@@ -13,6 +13,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/cespare/xxhash/v2"
 	"github.com/klauspost/compress/zstd"
 
 	"github.com/ccmapd/ccmapd/ccmap"
@@ -300,6 +301,48 @@ func writePprof(s *ccmap.Snapshot) (answer, error) {
 		return answer{}, err
 	}
 	return answer{"application/octet-stream", false, b.Bytes()}, nil
+}
+
+// pgoName is the route of the profile for Go's compiler.
+const pgoName = "default.pgo"
+
+// pgo answers with the minimal profile for 'go build -pgo'. A client that has it already, by its ETag, gets 304.
+func (c *call) pgo(ref string, p *params) error {
+	event := p.text("event", "")
+	if err := p.check(); err != nil {
+		return err
+	}
+	s, err := c.snapshot(ref, event)
+	if err != nil {
+		return err
+	}
+	a, err := c.shares.get(c.Context(), c.question(ref, pgoName), [2]*ccmap.Snapshot{s}, func() (answer, error) {
+		var b boundedBuffer
+		if err := daemon.WritePGO(&b, s); err != nil {
+			return answer{}, &view.Error{Code: view.CodeUsage, Err: fmt.Errorf("%s: %w", ref, err)}
+		}
+		return answer{"application/octet-stream", false, b.Bytes()}, nil
+	})
+	if err != nil {
+		return err
+	}
+	tag := fmt.Sprintf("%q", strconv.FormatUint(xxhash.Sum64(a.body), 16))
+	c.w.Header().Set("ETag", tag)
+	if hasTag(c.Request.Header.Get("If-None-Match"), tag) {
+		c.w.WriteHeader(http.StatusNotModified)
+		return nil
+	}
+	return c.send(http.StatusOK, a)
+}
+
+// hasTag reports whether an If-None-Match has a tag (RFC 9110, 13.1.2).
+func hasTag(header, tag string) bool {
+	for one := range strings.SplitSeq(header, ",") {
+		if one = strings.TrimSpace(one); one == "*" || strings.TrimPrefix(one, "W/") == tag {
+			return true
+		}
+	}
+	return false
 }
 
 // Bounds of the time that a client waits for a profile of the next time.

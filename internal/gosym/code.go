@@ -85,6 +85,8 @@ func (c *Code) addCalls(calls iter.Seq[Call]) {
 		switch call.Kind {
 		case InlinedCall:
 			c.known[call.Callee] = true
+		case OtherCall:
+			at.callee = ""
 		case RuntimeCall:
 			at.callee = ofRuntime
 		}
