@@ -36,6 +36,7 @@ var exitMeanings = []struct {
 	{exitOK, "", "success"},
 	{exitFailed, "", "something failed"},
 	{exitFailed, "overlap", "a pair is below --min or fails --check"},
+	{exitFailed, "pgo check", "less of the profile fits than --min"},
 	{exitUsage, "", "wrong usage"},
 	{exitPermission, "", "not permitted"},
 	{exitNoTarget, "", "no such target or process, or neither a Go program nor a JVM"},

@@ -7,17 +7,18 @@ import (
 )
 
 const pgoLong = `Pgo makes of a profile the file that 'go build -pgo' reads, as small as it can be, and
-asks the compiler whether it decides the same with it. docs/pgo.md explains what the
-compiler reads.`
+asks the compiler whether it decides the same with it. It says how much of a profile
+still fits a newer program. docs/pgo.md explains what the compiler reads.`
 
 const pgoExample = `  ccmapd pgo export web.pb.gz default.pgo --minimal
-  ccmapd pgo export @best:web cmd/web/default.pgo --minimal --verify ./cmd/web`
+  ccmapd pgo export @best:web cmd/web/default.pgo --minimal --verify ./cmd/web
+  ccmapd pgo check cmd/web/default.pgo ./web --min 80%`
 
 // newPGOCmds returns the command and those below it.
 func newPGOCmds(env *environment) []subcommand {
 	cmd := &cobra.Command{
 		Use:     "pgo",
-		Short:   "Make profiles for 'go build -pgo'",
+		Short:   "Make and check profiles for 'go build -pgo'",
 		Long:    pgoLong,
 		Example: pgoExample,
 		GroupID: groupRead,
@@ -28,8 +29,9 @@ func newPGOCmds(env *environment) []subcommand {
 			return cmd.Help()
 		},
 	}
-	below := []subcommand{newPGOExportCmd(env)}
+	below := []subcommand{newPGOExportCmd(env), newPGOCheckCmd(env)}
 	for _, sub := range below {
+		sub.ValidArgsFunction = completeProfiles
 		cmd.AddCommand(sub.Command)
 	}
 	return append(below, subcommand{cmd, filesAlone})

@@ -120,13 +120,14 @@ var hostileArguments = map[string][]string{
 	"convert":       {"PROFILE OUT.json", "PROFILE - --to json", "PROFILE - --to xml", "PROFILE - --to folded", "BROKEN OUT.json", "PROFILE TEXT", "PROFILE OUT.json --coverage TEXT"},
 	"merge":         {"PROFILE PROFILE -o OUT.json", "--keep-going PROFILE BROKEN -o OUT.json", "PROFILE -o TEXT", "PROFILE=TEXT -o OUT.json"},
 	"store":         {"", "TEXT", "list --dir TEXT", "show TEXT", "export TEXT OUT.json", "delete --dir TEXT TEXT", "check --dir TEXT", "compact --dir TEXT"},
-	"pgo":           {"", "TEXT", "export PROFILE OUT.pgo", "export PROFILE OUT.pgo --minimal --json", "export PROFILE TEXT", "export BROKEN OUT.pgo --minimal", "export PROFILE OUT.pgo --minimal --verify TEXT"},
-	"ui":            {"BROKEN --no-open", "TEXT", "PROFILE --port TEXT", "@TEXT"},
-	"page":          {"TEXT"},
-	"mcp":           {"TEXT"},
-	"version":       {"", "--json", "TEXT"},
-	"completion":    {"TEXT", "bash"},
-	"help":          {"TEXT"},
+	"pgo": {"", "TEXT", "export PROFILE OUT.pgo", "export PROFILE OUT.pgo --minimal --json", "export PROFILE TEXT", "export BROKEN OUT.pgo --minimal", "export PROFILE OUT.pgo --minimal --verify TEXT",
+		"check PROFILE TEXT", "check TEXT PROGRAM", "check PROFILE PROGRAM", "check BROKEN .", "check PROFILE . --format github", "check PROFILE . --json", "check PROFILE . --heal TEXT"},
+	"ui":         {"BROKEN --no-open", "TEXT", "PROFILE --port TEXT", "@TEXT"},
+	"page":       {"TEXT"},
+	"mcp":        {"TEXT"},
+	"version":    {"", "--json", "TEXT"},
+	"completion": {"TEXT", "bash"},
+	"help":       {"TEXT"},
 }
 
 // hostileQuestions are the command lines of questions that are not about all methods of a profile.

@@ -305,6 +305,32 @@ func writePprof(s *ccmap.Snapshot) (answer, error) {
 	return answer{contentType: "application/octet-stream", body: b.Bytes()}, nil
 }
 
+// pgoName is the route of the profile for Go's compiler.
+const pgoName = "default.pgo"
+
+// pgo answers with the minimal profile for 'go build -pgo'. A client that has it already, by its ETag, gets 304.
+func (c *call) pgo(ref string, p *params) error {
+	event := p.text("event", "")
+	if err := p.check(); err != nil {
+		return err
+	}
+	s, err := c.snapshot(ref, event)
+	if err != nil {
+		return err
+	}
+	a, err := c.shares.get(c.Context(), c.question(ref, pgoName), [2]*ccmap.Snapshot{s}, func() (answer, error) {
+		var b boundedBuffer
+		if err := daemon.WritePGO(&b, s); err != nil {
+			return answer{}, &view.Error{Code: view.CodeUsage, Err: fmt.Errorf("%s: %w", ref, err)}
+		}
+		return answer{contentType: "application/octet-stream", body: b.Bytes()}, nil
+	})
+	if err != nil {
+		return err
+	}
+	return c.send(http.StatusOK, a)
+}
+
 // Bounds of the time that a client waits for a profile of the next time.
 const (
 	longestProfile = time.Hour

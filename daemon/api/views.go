@@ -42,12 +42,14 @@ func (c *call) viewOf(ref, name string) error {
 	switch name {
 	case "profile.pb.gz":
 		return c.pprof(ref, q)
+	case pgoName:
+		return c.pgo(ref, q)
 	case "map.json":
 		name = "map"
 	}
 	if name != "map" && !slices.Contains(viewNames(), name) {
 		return &view.Error{Code: view.CodeNoTarget, Err: fmt.Errorf("there is no view %q", name),
-			Hint: "There are map, profile.pb.gz, " + strings.Join(viewNames(), ", ") + "."}
+			Hint: "There are map, profile.pb.gz, default.pgo, " + strings.Join(viewNames(), ", ") + "."}
 	}
 	s, err := c.snapshot(ref, q.text("event", ""))
 	if err != nil {

@@ -230,5 +230,8 @@ func FuzzBodies(f *testing.F) {
 			t.Fatalf("%d functions wait", len(table.bodies.pending))
 		}
 		table.Code(t.Context(), anyName)
+		b := testBudget()
+		b.steps, b.look = 1<<20, 1<<20
+		table.eachCall(b, anyName, func(c Call) { c.May("main.main") })
 	})
 }

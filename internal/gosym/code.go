@@ -33,29 +33,34 @@ func (t *Table) Code(ctx context.Context, wanted func(name string) bool) (*Code,
 	c := &Code{make(map[string]ccmap.Method), make(map[string]bool), make(map[string]bool), make(map[codeCall]bool)}
 	b, end := beginLoad(newBudget(ctx, t.held), t.delay)
 	defer end()
+	return c, t.eachCode(b, wanted, func(m *module, r record) error { return t.addCode(b, c, m, r) })
+}
+
+// eachCode calls f for the physical functions that are wanted, until there is an error. Wrappers are left out.
+func (t *Table) eachCode(b *budget, wanted func(name string) bool, f func(*module, record) error) error {
+	const byteCost = 32 // steps
 	for _, m := range t.modules {
 		for i := range m.nfunc {
 			if err := b.work(recordCost); err != nil {
-				return c, err
+				return err
 			}
 			r, ok := m.record(i)
 			if !ok || m.ids[r.rawID] == FuncWrapper || !wanted(m.name(r.nameOff)) {
 				continue
 			}
-			if err := t.addCode(b, c, m, r); err != nil {
-				return c, err
+			if err := b.work(int(min(r.end-r.entry, maxBody)) * byteCost); err != nil {
+				return err
+			}
+			if err := f(m, r); err != nil {
+				return err
 			}
 		}
 	}
-	return c, nil
+	return nil
 }
 
 // addCode adds a function.
 func (t *Table) addCode(b *budget, c *Code, m *module, r record) error {
-	const byteCost = 32 // steps
-	if err := b.work(int(min(r.end-r.entry, maxBody)) * byteCost); err != nil {
-		return err
-	}
 	method := m.method(m.logical(b, r, r.entry, r.nameOff, r.startLine, r.rawID))
 	t.Limit(math.MaxInt)
 	bytes, err := m.code(r)
@@ -63,7 +68,7 @@ func (t *Table) addCode(b *budget, c *Code, m *module, r record) error {
 		f := body.Code{Entry: r.entry, Bytes: bytes}
 		method.Body = f.Hash(t)
 		c.known[method.Name], c.free[method.Name] = true, r.flags&FlagAsm != 0
-		t.addCalls(b, c, m, r, f)
+		c.addCalls(t.callsIn(b, m, r, f))
 	}
 	before, twice := c.methods[method.Name]
 	if twice && before.Body != method.Body {
@@ -73,27 +78,20 @@ func (t *Table) addCode(b *budget, c *Code, m *module, r record) error {
 	return b.spent
 }
 
-// addCalls adds the calls in a function: those that were inlined, and those that instructions do.
-func (t *Table) addCalls(b *budget, c *Code, m *module, r record, f body.Code) {
-	for pc := range m.inlinedAt(b, r) {
-		c.addFrames(m.expand(b, r, pc, nil))
-	}
-	for call := range f.Calls() {
-		if frames := c.addFrames(m.expand(b, r, call.At, nil)); len(frames) > 0 {
-			c.calls[codeCall{frames[0].Name, frames[0].offset(), t.callee(call.Target)}] = true
+// addCalls adds the calls in a function.
+func (c *Code) addCalls(calls iter.Seq[Call]) {
+	for call := range calls {
+		at := codeCall{call.Caller, call.Offset, call.Callee}
+		switch call.Kind {
+		case InlinedCall:
+			c.known[call.Callee] = true
+		case OtherCall:
+			at.callee = ""
+		case RuntimeCall:
+			at.callee = ofRuntime
 		}
+		c.calls[at] = true
 	}
-}
-
-// addFrames adds the calls among the logical frames of an instruction, and returns those that stacks
-// have.
-func (c *Code) addFrames(frames []LogicalFrame) []LogicalFrame {
-	frames = elide(frames, false)
-	for i := 1; i < len(frames); i++ {
-		c.known[frames[i-1].Name] = true
-		c.calls[codeCall{frames[i].Name, frames[i].offset(), frames[i-1].Name}] = true
-	}
-	return frames
 }
 
 // ofRuntime stands for any function of the runtime: its assembly, which the compiler calls without the
@@ -104,27 +102,6 @@ const ofRuntime = "runtime."
 var callsBack = map[string]bool{
 	"runtime.systemstack": true, "runtime.mcall": true, "runtime.reflectcall": true,
 	"runtime.asmcgocall": true, "runtime.asmcgocall_no_g": true, "runtime.cgocallback": true,
-}
-
-// callee returns the function that a call reaches, "" if stacks may show another: a wrapper is left
-// out, assembly can jump on to another function, and C has other tables.
-func (t *Table) callee(target uint64) string {
-	m := t.module(target)
-	if m == nil {
-		return ""
-	}
-	r, ok := m.find(target)
-	if !ok || m.ids[r.rawID] == FuncWrapper {
-		return ""
-	}
-	name := m.name(r.nameOff)
-	switch {
-	case r.flags&FlagAsm == 0:
-		return name
-	case strings.HasPrefix(name, ofRuntime) && !callsBack[name]:
-		return ofRuntime
-	}
-	return ""
 }
 
 // inlinedAt yields an address of each piece of a function that comes from an inlined call.

@@ -33,6 +33,9 @@
 // fields of the runtime's g and m, and [Table.CallFrame] where C code keeps the
 // registers of its callers (package ehframe).
 //
+// Of functions that are asked for, [Table.Calls] gives the calls, out of their code and inline trees, and [Table.Code]
+// what tells whether a profile of an earlier build still fits.
+//
 // Facts hold for Go 1.18 to 1.27: src/runtime/symtab.go, symtabinl.go,
 // runtime2.go and src/cmd/link/internal/ld/{pcln,symtab}.go of each release.
 // Nothing that is read from the target is trusted: every offset is checked, and all

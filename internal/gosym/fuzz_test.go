@@ -72,6 +72,9 @@ func FuzzTables(f *testing.F) {
 		table := newTable(0, bytesMemory{}, "", Options{})
 		table.modules = []*module{&fuzzed}
 		lookEverywhere(table, m.minpc, m.maxpc)
+		b := testBudget()
+		b.steps, b.look = 1<<20, 1<<20
+		table.eachCall(b, anyName, func(Call) {})
 	})
 }
 

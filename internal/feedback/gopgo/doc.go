@@ -4,6 +4,11 @@
 //	profile ─▶ Edges ─▶ Minimize ─▶ Minimal.Map ─▶ default.pgo ─▶ go build
 //	             └────▶ Whole                          └────▶ Decisions
 //
+// Whether a profile still fits a newer program, by its binary or its source, none of which is run:
+//
+//	profile ─▶ CallsOf ─▶ Check ─▶ Checked ─▶ Calls.Heal
+//	Binary | Source ────────┘
+//
 // What the compiler reads, in Go 1.26 and 1.27 (cmd/internal/pgo, internal/profile/graph.go,
 // cmd/compile/internal/{inline,devirtualize}):
 //

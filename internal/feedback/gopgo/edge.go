@@ -42,6 +42,11 @@ func Edges(s *ccmap.Snapshot, by Weight) ([]Edge, error) {
 	if HasRanks(s.Meta()) {
 		return nil, ErrRanks
 	}
+	return countEdges(s, by)
+}
+
+// countEdges is Edges, of minimal profiles, too.
+func countEdges(s *ccmap.Snapshot, by Weight) ([]Edge, error) {
 	counted, err := export.PGOEdges(s)
 	if err != nil {
 		return nil, err
