@@ -30,7 +30,7 @@ const (
 
 	warmRounds   = 6                     // of an execution
 	warmInterval = 10 * time.Millisecond // of the compared runs
-	coldInterval = 2 * time.Millisecond  // of the run that the second one knows
+	coldInterval = time.Millisecond      // of the run that the second one knows
 
 	// A method is trusted after so many samples, if nothing is known of it. Of those, the ones with leastShare of all
 	// time are looked at.
@@ -77,7 +77,7 @@ func measureWarm(ctx context.Context, c config, g loadedGuest) (warmResult, erro
 	if err != nil {
 		return r, err
 	}
-	part := max(c.guestTime/12, time.Second)
+	part := max(c.guestTime/12, 3*time.Second)
 	first, err := execute(ctx, g, sampledEvery(coldInterval, nil), part, nil, nil)
 	if err != nil {
 		return r, err
