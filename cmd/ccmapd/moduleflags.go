@@ -23,6 +23,9 @@ type moduleFlags struct {
 	exact  bool
 	burst  wasi.Burst
 	points usage.Choice // of pointSets
+
+	cached *managed.Cached // what an earlier run knows, in mode 2; nil: nothing
+	source *wasi.Source    // set by sampled
 }
 
 // pointSets are the words for the kinds of points that a module counts.
@@ -94,6 +97,7 @@ func (f *moduleFlags) sampled(ctx context.Context, g *wasi.Guest) session.Opener
 		if err != nil {
 			return engine.Choice{}, err
 		}
+		f.source = source
 		if !g.IsProgram() {
 			o.Logger.Warn("module is no program: nothing but its start function runs", "missing", wasi.Entry)
 		}
@@ -108,9 +112,11 @@ func (f *moduleFlags) options(o sampler.ProcessOptions) wasm.Options {
 			Sink: o.Sink, Interval: o.Interval, HitBudget: o.HitBudget, Logger: o.Logger,
 			Burst:  managed.Burst{Samples: f.burst.Samples, Stride: f.burst.Stride},
 			Points: pointSets[f.points.Value],
+			Cached: f.cached,
 		},
 		CollectAtSamples: true,
 		Exact:            f.exact,
+		Light:            f.cached != nil,
 	}
 }
 

@@ -34,6 +34,7 @@ const runExample = `  ccmapd run -- ./server -addr :8080
                                              every compiler and linker run
   ccmapd run --cached @best:app --mode 0 --store-log use,deopts -- java -jar app.jar
   ccmapd run --env LANG=C --dir /data:/in:ro app.wasm /in/a.txt   a module, for WASI
+  ccmapd run --store --mode 2 app.wasm       with what earlier runs in your store know
   ccmapd run --exact -o all.xml app.wasm     all of its calls, each counted`
 
 // runFlags are the flags of run.
@@ -62,10 +63,16 @@ func newRunCmd(env *environment) subcommand {
 			if err != nil {
 				return err
 			}
-			if err := f.cached.check(cmd, isJavaLauncher(args[0])); err != nil {
+			path, isModule := wasi.Find(args[0])
+			if isModule {
+				err = f.cached.checkModule(cmd, f)
+			} else {
+				err = f.cached.check(cmd, isJavaLauncher(args[0]))
+			}
+			if err != nil {
 				return err
 			}
-			if path, ok := wasi.Find(args[0]); ok {
+			if isModule {
 				if f.children {
 					return usage.Errorf("--%s is for programs: a module starts no processes", childrenFlag)
 				}

@@ -43,8 +43,8 @@ func (f *cachedFlags) register(cmd *cobra.Command) {
 	f.mode = usage.Choice{From: []string{modeThresholds, modeCache, modeTier}}
 	f.early = defaultEarly()
 	flags := cmd.Flags()
-	flags.StringVar(&f.profile, "cached", "", "start a JVM with what `PROFILE` knows: a file, or @best:NAME of a daemon's store")
-	f.mode.Register(cmd, "mode", "with --cached: `MODE` 0 also compiles hot methods early")
+	flags.StringVar(&f.profile, "cached", "", "begin with what `PROFILE` knows, a JVM or a module: a file, or @best:NAME of a daemon's store")
+	f.mode.Register(cmd, "mode", "with --cached: `MODE` 0 also compiles hot methods of a JVM early, 2 asks a module less")
 	f.early.register(cmd)
 	flags.StringSliceVar(&f.log, "store-log", nil, "print what becomes of it, `WHAT` is "+terminal.OrList(storeLogs)+"; several with commas")
 	// The only error is that there is no such flag.
@@ -55,7 +55,7 @@ func (f *cachedFlags) register(cmd *cobra.Command) {
 func (f *cachedFlags) check(cmd *cobra.Command, isJVM bool) error {
 	for _, name := range []string{"cached", "mode", "scale", "most", "store-log"} {
 		if cmd.Flags().Changed(name) && !isJVM {
-			return withHint(usage.Errorf("--%s is for JVMs: the program must be 'java'", name), "Omit --%s.", name)
+			return withHint(usage.Errorf("--%s is for JVMs and WebAssembly modules: the program must be 'java' or a module", name), "Omit --%s.", name)
 		}
 	}
 	for _, what := range f.log {

@@ -35,10 +35,11 @@ func runModule(cmd *cobra.Command, env *environment, f *runFlags, path string) e
 	if err != nil {
 		return explainGuest(err)
 	}
+	f.module.cached = f.cached.ofModule(cmd, env, path)
 	s, err := session.Open(f.config(env), f.module.sampled(cmd.Context(), g))
 	switch {
 	case err == nil:
-		return runSampled(cmd, env, g, s)
+		return runSampled(cmd, env, f, g, s)
 	case errors.Is(err, wasm.ErrRefused), errors.Is(err, sampler.ErrUnsupported):
 		return runRefused(cmd, env, f, g, err)
 	}
@@ -83,12 +84,14 @@ func (f *runFlags) checkModuleOutputs() error {
 }
 
 // runSampled runs a guest beside the session that samples it.
-func runSampled(cmd *cobra.Command, env *environment, g *wasi.Guest, s *session.Session) error {
+func runSampled(cmd *cobra.Command, env *environment, f *runFlags, g *wasi.Guest, s *session.Session) error {
 	signaled, stop := signals.Until(cmd.Context())
 	defer stop()
 	defer signals.SurvivePipes()()
 	r := g.Start(signaled)
+	looked := f.cached.look(env.stderr, f.module.source, s.Manager.Snapshot)
 	reportError(env.stderr, cmd, follow(r.Abandoned(), env, s))
+	looked()
 	end, ended := r.Wait()
 	if !ended {
 		return exitError{code: signals.Of(r.Abandoned()).ExitCode()}

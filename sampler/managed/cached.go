@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -14,15 +15,24 @@ import (
 // Cached is what an earlier run of the VM's program has left: what its compiler made of methods, and their profile. A
 // VM that compiles can use it before it knows anything by itself. It never adds to what is counted now.
 //
-//	profile, points   written by ReadCached only
-//	records … looked  under mu
+//	profile … calls   written once
+//	records … spared  under mu
 type Cached struct {
 	profile *ccmap.Snapshot
-	points  map[compilation.Method][]int // indices of points of the profile, by the method without its code
+	points  map[compilation.Method][]int          // indices of points of the profile, by the method without its code
+	methods map[compilation.Method]ccmap.MethodID // likewise, of a profile alone; nil: there are records
+	calls   map[siteOfCall]bool                   // sites that are known well
 
 	mu      sync.Mutex
 	records *compilation.Cache
 	looked  map[placeOfCall]receiversSeen // at the last look
+	spared  int                           // calls that were left to other sites
+}
+
+// siteOfCall is a call site of the cached profile, whatever the code.
+type siteOfCall struct {
+	method compilation.Method
+	offset uint32
 }
 
 // ReadCached reads the log that [Options].Records has got, and takes the profile of that run, or the best one of that
@@ -34,7 +44,7 @@ func ReadCached(records io.Reader, profile *ccmap.Snapshot) (*Cached, error) {
 	}
 	c := &Cached{
 		profile: profile, points: make(map[compilation.Method][]int), records: compilation.NewCache(log.Records),
-		looked: make(map[placeOfCall]receiversSeen),
+		looked: make(map[placeOfCall]receiversSeen), calls: make(map[siteOfCall]bool),
 	}
 	if profile == nil {
 		return c, nil
@@ -42,8 +52,49 @@ func ReadCached(records io.Reader, profile *ccmap.Snapshot) (*Cached, error) {
 	for i, p := range profile.Points() {
 		m := withoutBody(methodOf(profile.Names(), p.Method))
 		c.points[m] = append(c.points[m], i)
+		if p.Kind == ccmap.PointCall && p.Count >= knownCalls {
+			c.calls[siteOfCall{m, p.Offset}] = true
+		}
 	}
 	return c, nil
+}
+
+// ReadCachedProfile takes the profile of an earlier run of a VM whose compiler leaves no records: a method is cached, at
+// level 3, if 30 samples have met it. Records is the log of mismatches of earlier runs, or nil: those before the profile's
+// end are of another profile, and do not count.
+func ReadCachedProfile(records io.Reader, profile *ccmap.Snapshot) (*Cached, error) {
+	c, err := ReadCached(strings.NewReader(""), profile)
+	if err != nil {
+		return nil, err
+	}
+	end := profile.Meta().Start.Add(profile.Meta().Duration).UnixNano()
+	c.methods = make(map[compilation.Method]ccmap.MethodID)
+	for m := range profile.Methods() {
+		c.methods[withoutBody(methodOf(profile.Names(), m.ID()))] = m.ID()
+		if m.Cumulative().Samples >= fewestCalls {
+			c.records.Add(compilation.Record{Method: methodOf(profile.Names(), m.ID()), Time: end, Level: compilation.LevelProfiled, OSR: compilation.NoOSR})
+		}
+	}
+	if records == nil {
+		return c, nil
+	}
+	log, err := compilation.Read(records)
+	for _, r := range log.Records {
+		if r.Level == 0 && r.Time > end {
+			c.records.Add(r)
+		}
+	}
+	return c, err
+}
+
+// Profile returns the earlier run's profile, or nil.
+func (c *Cached) Profile() *ccmap.Snapshot { return c.profile }
+
+// Level returns the level at which an earlier run had compiled a method; 0 as for [Profiler.Cached].
+func (c *Cached) Level(m ccmap.Method) int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.records.Level(compilation.Method{Name: m.Name, Signature: m.Signature, Body: m.Body})
 }
 
 func methodOf(names *ccmap.Names, id ccmap.MethodID) compilation.Method {
@@ -75,6 +126,32 @@ func (p *Profiler) Cached(method ccmap.MethodID) (level int, points []ccmap.Poin
 		points = append(points, c.translate(p.sink.Names, c.profile.Points()[i], method))
 	}
 	return level, points
+}
+
+// A site whose receivers the cached profile has from knownCalls calls is known well. Of its calls one of sparedOf is caught,
+// and the budget goes to the other sites.
+const (
+	knownCalls = 128
+	sparedOf   = 8
+)
+
+// spares reports whether a call at a place is left to sites that are less well known.
+func (p *Profiler) spares(at ccmap.Frame) bool {
+	c := p.cached
+	if c == nil || len(c.calls) == 0 {
+		return false
+	}
+	m := methodOf(p.sink.Names, at.Method)
+	if !c.calls[siteOfCall{withoutBody(m), at.Offset}] {
+		return false
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.records.Level(m) == 0 {
+		return false
+	}
+	c.spared++
+	return c.spared%sparedOf != 0
 }
 
 // translate returns a point of the cached profile in the ids of another table.
@@ -187,88 +264,4 @@ func (p *Profiler) note(r compilation.Record) {
 		p.logger.Warn("compile records end", "error", fmt.Errorf("append compile record: %w", err))
 		p.records = nil
 	}
-}
-
-// A site of the cached profile is wrong if the receiver that had nearly all of its calls has less than half of new ones.
-const (
-	dominantShare, wrongShare = 0.9, 0.5
-	fewestCalls               = 30 // new calls that say something
-)
-
-// placeOfCall is a call site.
-type placeOfCall struct {
-	method ccmap.MethodID
-	offset uint32
-}
-
-// receiversSeen are the calls of a site that a look has seen.
-type receiversSeen struct{ all, dominant int64 }
-
-// Look holds what is counted now against the cached profile, and counts a mismatch for each call site whose dominant
-// receiver has become another one: once for each look in which the site has 30 calls more. Call it every 10 s or so,
-// with a later snapshot each time. It returns the methods whose cached profiles are out of use now.
-func (p *Profiler) Look(s *ccmap.Snapshot) (out []ccmap.MethodID) {
-	c := p.cached
-	if c == nil {
-		return nil
-	}
-	live := receiversOf(s)
-	for method, sites := range live {
-		level, points := p.Cached(method)
-		if level == 0 {
-			continue
-		}
-		for _, q := range points {
-			if seen, there := sites[q.Offset]; there && p.isWrong(q, seen) && p.wrong(methodOf(p.sink.Names, method)) {
-				out = append(out, method)
-				break
-			}
-		}
-	}
-	slices.Sort(out)
-	return out
-}
-
-// receiversOf returns the receivers of calls of any context, by method and offset.
-func receiversOf(s *ccmap.Snapshot) map[ccmap.MethodID]map[uint32][]ccmap.PointValue {
-	all := make(map[ccmap.MethodID]map[uint32][]ccmap.PointValue)
-	for _, q := range ccmap.SumPhases(s.Points()) {
-		if q.Kind != ccmap.PointCall || q.Callers != nil {
-			continue
-		}
-		if all[q.Method] == nil {
-			all[q.Method] = make(map[uint32][]ccmap.PointValue)
-		}
-		all[q.Method][q.Offset] = append(all[q.Method][q.Offset], q.Values...)
-	}
-	return all
-}
-
-// isWrong reports whether the calls of a site since the last look that said something are of other receivers than a
-// cached point's.
-func (p *Profiler) isWrong(cached ccmap.Point, live []ccmap.PointValue) bool {
-	if cached.Kind != ccmap.PointCall || cached.Callers != nil || len(cached.Values) == 0 ||
-		float64(cached.Values[0].Count) < dominantShare*float64(cached.Count) {
-		return false
-	}
-	var now receiversSeen
-	for _, v := range live {
-		now.all += v.Count
-		if v.Value == cached.Values[0].Value {
-			now.dominant += v.Count
-		}
-	}
-	c := p.cached
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	at := placeOfCall{cached.Method, cached.Offset}
-	before := c.looked[at]
-	if now.all < before.all { // points were pruned
-		before = receiversSeen{}
-	}
-	if now.all-before.all < fewestCalls {
-		return false
-	}
-	c.looked[at] = now
-	return float64(now.dominant-before.dominant) < wrongShare*float64(now.all-before.all)
 }

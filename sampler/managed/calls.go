@@ -74,12 +74,27 @@ func (t *Thread) Called(target ccmap.MethodID, w Walker) (more bool) {
 	return left > 0
 }
 
-// catchCall pushes a caught call.
+// spare gives a burst the call back that it has just lost, unless that was its last one.
+func (p *Profiler) spare() {
+	for {
+		left := p.calls.left.Load()
+		if left <= 0 || p.calls.left.CompareAndSwap(left, left+1) {
+			return
+		}
+	}
+}
+
+// catchCall pushes a caught call, unless an earlier run knows its site well.
 func (t *Thread) catchCall(target ccmap.MethodID, w Walker) {
 	s := &t.stack
 	s.begin(true)
 	s.visit(Frame{Method: target, Offset: ccmap.NoOffset})
 	if !t.walk(w, t.visitCaller) || len(s.frames) < 2 {
+		return
+	}
+	if t.profiler.spares(s.frames[1]) {
+		t.profiler.spare()
+		s.forget()
 		return
 	}
 	t.sample = ccmap.Sample{

@@ -36,7 +36,7 @@ type entered struct {
 	calling  bool
 	host     uint32
 	hostMark managed.Mark
-	frames   []ccmap.Frame // innermost first
+	frames   []position // innermost first
 	depth    int
 	cut      bool
 }

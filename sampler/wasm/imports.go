@@ -75,7 +75,7 @@ func (in *instance) note(e *entered) {
 			return
 		}
 		if !at.added {
-			e.frames = append(e.frames, at.frame)
+			e.frames = append(e.frames, at)
 			number--
 		}
 	}

@@ -92,7 +92,7 @@ func (p *Profiler) known(id digest) *module {
 
 func (p *Profiler) readModule(id digest, binary []byte) (*module, error) {
 	budget := debuginfo.NewBudget(len(binary))
-	rewritten, err := rewrite.Rewrite(binary, rewrite.Options{
+	options := rewrite.Options{
 		Marks:      true,
 		Calls:      p.Counts(ccmap.PointCall) && !p.options.Exact,
 		Points:     p.Counts(ccmap.PointBranch),
@@ -101,7 +101,14 @@ func (p *Profiler) readModule(id digest, binary []byte) (*module, error) {
 		TailCalls:  p.tailCalls && !p.options.Exact,
 		Announce:   p.announces,
 		Debug:      budget,
-	})
+	}
+	if p.options.Light && !p.options.Exact {
+		if l := readLight(p.options.Cached, binary); l != nil {
+			options.Quiet, options.Known = l.quiet, l.isKnown
+			defer func() { p.note(l.uses) }()
+		}
+	}
+	rewritten, err := rewrite.Rewrite(binary, options)
 	if err != nil {
 		return nil, fmt.Errorf("rewrite module: %w", err)
 	}
@@ -172,6 +179,7 @@ type position struct {
 	frame   ccmap.Frame
 	foreign bool // probably not a function of the module
 	added   bool // a function that rewriting has added
+	silent  bool // its activations cannot be told apart
 }
 
 // locate finds the position of a return address.
@@ -189,7 +197,7 @@ func (m *module) locate(f experimental.InternalFunction, pc experimental.Program
 	}
 	function, offset, ok := m.rewritten.Original(f.SourceOffsetForPC(pc))
 	if !ok || function != original {
-		return position{frame: ccmap.Frame{Method: m.method(original), Offset: ccmap.NoOffset}}
+		return position{frame: ccmap.Frame{Method: m.method(original), Offset: ccmap.NoOffset}, silent: m.isSilent(original)}
 	}
 	return m.at(original, offset)
 }
@@ -198,7 +206,12 @@ func (m *module) locate(f experimental.InternalFunction, pc experimental.Program
 func (m *module) at(original, offset uint32) position {
 	at := ccmap.Frame{Method: m.method(original), Offset: offset}
 	m.profiler.Sink().Names.SetLine(at, m.symbols.Line(int(original), offset))
-	return position{frame: at}
+	return position{frame: at, silent: m.isSilent(original)}
+}
+
+// isSilent reports whether a function of the original has no poll at its entry.
+func (m *module) isSilent(original uint32) bool {
+	return m.rewritten.Functions[int(original)-m.rewritten.Imported] == rewrite.Silent
 }
 
 // owns reports whether a function belongs to this module, by its index and names: wazero

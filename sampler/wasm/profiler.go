@@ -33,6 +33,7 @@ type Profiler struct {
 	host                  api.Module         // of the functions that rewritten modules import; nil before the first CompileModule
 	multiValue, tailCalls bool               // features of the runtime, found by the first CompileModule
 	modules               map[digest]*module // that were read
+	uses                  []CachedUse        // of the functions of all modules
 
 	instances instances
 	exit      atomic.Uint64
@@ -131,6 +132,12 @@ type Options struct {
 	// "Stopping the world" in the package's documentation. It is for a program that does
 	// little else than run guests, and changes a setting of the whole process.
 	CollectAtSamples bool
+
+	// Light is mode 2: with Cached of [managed.ReadCachedProfile], functions whose profile is known go without safe points
+	// at which the earlier run has found nothing, and without reports of calls whose target is known
+	// ([Profiler.CachedUses]). All counters are of this run alone. Activations of functions without a
+	// poll at their entry are a lower bound. Exact ignores it.
+	Light bool
 
 	// Exact records every activation and the number of instructions that it executed
 	// itself, instead of samples. Weights are instructions ([ccmap.Instructions]), and

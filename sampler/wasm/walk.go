@@ -72,12 +72,21 @@ func (in *instance) walkSegment(base int, visit func(managed.Frame) bool) (whole
 		if number == base+1 {
 			in.noteFirst(at.frame.Method)
 		}
-		if !visit(managed.Frame{Method: at.frame.Method, Offset: at.frame.Offset, Mark: in.markAt(number)}) {
+		if !visit(in.frame(at, number)) {
 			return false, false
 		}
 		number--
 	}
 	return number == base, true
+}
+
+// frame is an activation with a number.
+func (in *instance) frame(at position, number int) managed.Frame {
+	f := managed.Frame{Method: at.frame.Method, Offset: at.frame.Offset}
+	if !at.silent {
+		f.Mark = in.markAt(number)
+	}
+	return f
 }
 
 // noteFirst compares the method of the segment's first activation with the entry's. They
@@ -100,8 +109,8 @@ func (in *instance) walkOuter(visit func(managed.Frame) bool) {
 		if !visit(in.hostFrame(e.host, &e.hostMark)) {
 			return
 		}
-		for k, f := range e.frames {
-			if !visit(managed.Frame{Method: f.Method, Offset: f.Offset, Mark: in.markAt(e.depth - k)}) {
+		for k, at := range e.frames {
+			if !visit(in.frame(at, e.depth-k)) {
 				return
 			}
 		}

@@ -86,6 +86,7 @@ type guestRun struct {
 	executions int
 	took       time.Duration // in all
 	profile    *ccmap.Snapshot
+	uses       []wasm.CachedUse  // of the cached profile, in mode 2
 	prefixes   []*ccmap.Snapshot // the profile after each of the requested times
 }
 
@@ -109,7 +110,7 @@ func execute(ctx context.Context, g loadedGuest, o wasm.Options, atLeast time.Du
 	}
 	r, err = g.repeat(ctx, runtime, profiler, session, atLeast, prefixes, clock)
 	report, stopped := session.Stop()
-	r.profile = report.Snapshot
+	r.profile, r.uses = report.Snapshot, profiler.CachedUses()
 	err = errors.Join(err, stopped)
 	if err == nil && o.Exact {
 		err = lossless(report)

@@ -29,6 +29,9 @@
 //
 // The campaign on the suite measures the cost of sampling. It runs all guests twice, in every
 // [suiteWay], and writes a portion of docs/benchmarks.md.
+//
+// The campaign on second runs (-warm) runs all guests without and with what a first run knows, and
+// writes a portion of docs/store.md.
 package main
 
 import (
@@ -51,6 +54,7 @@ type config struct {
 	table  bool // Table 1 alone
 	guests bool
 	suite  bool
+	warm   bool
 	pairs  int // slices of each guest in each way
 
 	guestTime time.Duration // sampling time of a guest in the headline's shapes
@@ -68,6 +72,7 @@ func main() {
 	flag.BoolVar(&c.table, "table", false, "make the runs of Table 1 alone, and rewrite it alone")
 	flag.BoolVar(&c.guests, "guests", false, "measure WebAssembly guests against their exact profiles, in place of native programs against each other")
 	flag.BoolVar(&c.suite, "suite", false, "measure what sampling costs WebAssembly guests, from 50 ms with tuning, as the paper did for its suite")
+	flag.BoolVar(&c.warm, "warm", false, "measure second runs of WebAssembly guests, in mode 2, against first ones")
 	flag.IntVar(&c.pairs, "pairs", 160, "slices of a tenth of a second that -suite gives each guest in each way")
 	flag.DurationVar(&c.guestTime, "sampled", time.Minute, "`TIME` that each guest is sampled for every 10 ms, and again with bursts")
 	flag.Parse()
@@ -85,6 +90,8 @@ func main() {
 // page returns the page that the campaign writes.
 func (c config) page() string {
 	switch {
+	case c.warm:
+		return filepath.Join("docs", "store.md")
 	case c.suite:
 		return filepath.Join("docs", "benchmarks.md")
 	case c.guests:
@@ -95,6 +102,8 @@ func (c config) page() string {
 
 func run(ctx context.Context, c config) error {
 	switch {
+	case c.warm:
+		return runWarm(ctx, c)
 	case c.suite:
 		return runSuite(ctx, c)
 	case c.guests:

@@ -159,7 +159,9 @@ func (w *bodyWriter) enter() {
 		if w.face.numbered && !w.face.registered {
 			w.buffer = w.layout.appendNumber(w.buffer, w.number)
 		}
-		w.pollEntry()
+		if w.traits.kind == Polled {
+			w.pollEntry()
+		}
 	}
 	if w.options.Points {
 		w.reportBlock()
@@ -296,7 +298,7 @@ func (w *bodyWriter) call() {
 	if callee.registered {
 		typ = callee.typ
 	}
-	if imported || w.plan.functions[int(d.index)-w.module.importedFunctions].kind != Bare {
+	if imported || w.plan.functions[int(d.index)-w.module.importedFunctions].kind == Polled {
 		w.cover.poll()
 	}
 	op := w.callOp(opCall, typ)
@@ -372,7 +374,7 @@ func (w *bodyWriter) announce() {
 func (w *bodyWriter) callIndirect() {
 	d := &w.d
 	op := w.callOp(opCallIndirect, d.index)
-	if w.layout.catches[d.index].function != 0 {
+	if w.layout.catches[d.index].function != 0 && !w.isKnown() {
 		w.site()
 	}
 	if w.face.numbered {
@@ -387,13 +389,23 @@ func (w *bodyWriter) callIndirect() {
 	}
 }
 
+// offset returns the offset of the decoder's instruction in the function.
+func (w *bodyWriter) offset() uint32 {
+	return uint32(w.d.start - w.module.bodies[w.function-w.module.importedFunctions].start)
+}
+
+// isKnown: the targets of the decoder's indirect call are known.
+func (w *bodyWriter) isKnown() bool {
+	return w.options.Known != nil && w.options.Known(uint32(w.function), w.offset())
+}
+
 // site reports the decoder's indirect call while calls are wanted.
 func (w *bodyWriter) site() {
 	d := &w.d
 	site := uint32(len(w.out.Sites))
 	w.out.Sites = append(w.out.Sites, Site{
 		Function: uint32(w.function), Table: d.table,
-		Offset: uint32(d.start - w.module.bodies[w.function-w.module.importedFunctions].start),
+		Offset: w.offset(),
 		Params: w.types[d.index].params, Results: w.types[d.index].results,
 	})
 	w.insert(d.start, d.start)

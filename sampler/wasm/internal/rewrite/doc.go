@@ -67,6 +67,9 @@
 //   - after every call of an import, except tail calls (AfterImport(k)). That poll finds
 //     the time of the host function.
 //
+// Options.Quiet takes polls at entries and exits away, where an earlier run has found nothing. Every cycle
+// of calls keeps one. Options.Known leaves indirect calls without a report.
+//
 // Before a call of import k that Options.Announce chose is
 //
 //	if announce & Announced[k] != 0 { sample(BeforeImport(k), number) }
@@ -102,7 +105,7 @@
 // depth + 1.
 //
 // A frame of wazero's stack iterator is an activation with a number if Module.Function
-// knows it and its Kind is Polled, or if Module.Stub knows it. The host sees no Bare
+// knows it and its Kind is Polled or Silent, or if Module.Stub knows it. The host sees no Bare
 // function on a stack. All other frames were added, or belong to host functions or other
 // modules. If wazero makes a plain call of a tail call, because registers cannot pass all
 // parameters and results, it gets a number like a plain call.

@@ -28,7 +28,7 @@ func (a *assembly) planFaces() {
 		function := uint32(a.module.importedFunctions + i)
 		f := &a.layout.faces[i]
 		f.typ = a.module.functionTypes[function]
-		if a.plan.functions[i].kind == Polled {
+		if a.plan.functions[i].kind != Bare {
 			f.numbered = a.options.Marks
 			a.planNumber(function, f)
 			a.planPoll(function, f)
@@ -64,11 +64,15 @@ const maxHanded = 16
 // planPoll decides how a function's poll at its entry calls the host. The best poll does
 // not come back: then wazevo need not keep any values for that case.
 func (a *assembly) planPoll(function uint32, f *face) {
+	silent := a.plan.functions[int(function)-a.module.importedFunctions].kind == Silent
 	switch {
 	case a.options.TailCalls && f.numbered && !a.options.Exact && a.layout.fits[f.typ] && !a.listens(function):
-		a.layout.enter = a.shared(addedEnter, a.typeOf([]byte{typeI32}, []byte{typeI32}))
-		f.stub = a.add(addedFunction{addedStub, function, f.typ})
+		if !silent {
+			a.layout.enter = a.shared(addedEnter, a.typeOf([]byte{typeI32}, []byte{typeI32}))
+			f.stub = a.add(addedFunction{addedStub, function, f.typ})
+		}
 		a.planExit(function, f)
+	case silent:
 	case a.options.MultiValue && len(a.layout.types[f.typ].params) <= maxHanded:
 		f.enter = a.shared(addedEnter, a.derived(f.typ, f.numbered && !f.registered, true))
 	}
@@ -78,7 +82,7 @@ func (a *assembly) planPoll(function uint32, f *face) {
 // its last safe point in the function.
 func (a *assembly) planExit(function uint32, f *face) {
 	i := int(function) - a.module.importedFunctions
-	if !a.plan.functions[i].loops && a.module.isShort(i) {
+	if t := &a.plan.functions[i]; t.hush || !t.loops && a.module.isShort(i) {
 		return
 	}
 	results := a.layout.types[f.typ].results

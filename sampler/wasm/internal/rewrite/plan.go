@@ -12,6 +12,9 @@ const (
 	// Polled functions have safe points. With Options.Marks their activations are
 	// numbered.
 	Polled
+	// Silent functions are Polled, but have no poll at their entry, as Options.Quiet asks. Their
+	// activations have numbers, and it is unknown whether a sample has seen one of them.
+	Silent
 )
 
 // plan has the facts of a scan of all code, before the first byte is written.
@@ -31,12 +34,14 @@ type traits struct {
 	calls bool
 	tail  bool // makes tail calls
 	picks bool // has branches on a condition or a number
+	hush  bool // goes without polls at its exits
+	table bool // makes indirect calls
 	loopTraits
 }
 
 // tightLeaf: its loops usually end before they poll, and it calls nothing that polls. It
 // polls at its exits, too, or it would get no time of its own.
-func (t *traits) tightLeaf() bool { return len(t.tight) > 0 && !t.calls }
+func (t *traits) tightLeaf() bool { return len(t.tight) > 0 && !t.calls && !t.hush }
 
 // makePlan decodes all of the code once.
 func makePlan(m *original) (*plan, *format.Error) {
@@ -72,7 +77,7 @@ func (p *plan) scan(m *original, i int) *format.Error {
 		case opCall, opReturnCall:
 			t.calls, p.inside[d.index] = true, true
 		case opCallIndirect, opReturnCallIndirect:
-			t.calls, p.indirect[d.index] = true, true
+			t.calls, t.table, p.indirect[d.index] = true, true, true
 		case opRefFunc:
 			p.inside[d.index], p.inCode[d.index], p.referenced[d.index] = true, true, true
 			p.shares = true

@@ -29,6 +29,13 @@ type Options struct {
 	// Points reports branches, switches and blocks to PointFunction while PointsGlobal is
 	// set.
 	Points bool
+	// Quiet returns the polls that a function goes without, as an earlier run has found nothing
+	// there. Exits are the positions of its exits, as Original gives them. Nil: none. With Exact
+	// it is not called.
+	Quiet func(function uint32, exits []uint32) Quiet
+	// Known reports whether the targets of the indirect call at an offset of a function, as
+	// Original gives it, are known: then the call is not reported. Nil: none are.
+	Known func(function, offset uint32) bool
 	// Announce reports whether an imported function may call back into the module. Its
 	// calls are announced while its bit in AnnounceGlobal is set. Nil: none may.
 	Announce func(module, name string) bool
@@ -97,6 +104,9 @@ func rewrite(data []byte, o Options) (*Module, *format.Error) {
 	p, err := makePlan(m)
 	if err != nil {
 		return nil, err
+	}
+	if o.Quiet != nil && !o.Exact {
+		p.quieten(m, o.Quiet)
 	}
 	a := newAssembly(m, p, o)
 	if err := a.writeCode(); err != nil {

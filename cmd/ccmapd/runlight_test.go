@@ -1,0 +1,47 @@
+package main
+
+import (
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/ccmapd/ccmapd/testdata/guests"
+)
+
+// TestSecondRunOfModule: a module begins with what a file, or the user's store, knows of it, and says which functions go
+// without what. Its output is its own. What is no profile keeps it from nothing.
+func TestSecondRunOfModule(t *testing.T) {
+	path, err := guests.Go(t.Context(), "eval")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv(storeVariable, filepath.Join(t.TempDir(), "store"))
+	profile := filepath.Join(t.TempDir(), "first.json")
+	run := func(flags ...string) (stderr string) {
+		t.Helper()
+		args := append(append([]string{"run", "-q", "-i", "1ms", "--tune=false"}, flags...), path, "150")
+		code, stdout, stderr := runWith(args, nil)
+		if code != exitOK || !strings.HasPrefix(stdout, "rounds 150\n") {
+			t.Fatalf("%v: exit code %d\n%s%s", flags, code, stdout, stderr)
+		}
+		return stderr
+	}
+	used := regexp.MustCompile(`cached: used: main\.\(\*binary\)\.eval goes without `)
+	if stderr := run("--store", "--mode", "2", "--store-log", "use", "-o", profile); !strings.Contains(stderr, "cached: nothing is stored of ") || used.MatchString(stderr) {
+		t.Errorf("the first run:\n%s", stderr)
+	}
+	for _, flags := range [][]string{{"--store"}, {"--cached", profile}} {
+		if stderr := run(append(flags, "--mode", "2", "--store-log", "use")...); !used.MatchString(stderr) {
+			t.Errorf("%v:\n%s", flags, stderr)
+		}
+	}
+	if stderr := run("--cached", profile+"x", "--mode", "2"); !strings.Contains(stderr, "the module starts without a cached profile") {
+		t.Errorf("no profile:\n%s", stderr)
+	}
+	for _, flags := range []string{"--mode 0 --cached x", "--cached x", "--mode 2", "--store --mode 2 --exact", "--store-log use", "--store --mode 2 --store-log queue", "--scale 0.1"} {
+		if code, _, stderr := runWith(append(append([]string{"run"}, strings.Fields(flags)...), path), nil); code != exitUsage {
+			t.Errorf("%s: exit code %d\n%s", flags, code, stderr)
+		}
+	}
+}
