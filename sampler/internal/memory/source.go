@@ -162,9 +162,9 @@ func (s *Source) Close() error {
 
 // Info describes the source.
 func (s *Source) Info() sampler.Info {
-	of := "what goroutines wait for"
+	of := "waits of goroutines"
 	if s.o.Unit == Wall {
-		of = "goroutines that wait or run"
+		of = "goroutines, waiting and running"
 	}
 	return sampler.Info{Target: *s.target.Load(), Engine: Engine, Unit: s.o.Unit, Of: of, Sink: s.o.Sink}
 }
