@@ -15,6 +15,7 @@
 //	bpf        an engine: timers of CPUs and a BPF program, one ring for all targets
 //	perf       an engine: perf_event_open, an event for each thread, rings of the CPUs
 //	jfr        an engine for JVMs: their own Flight Recorder, a recording that is a lease
+//	memory     an engine for what goroutines wait for, out of the target's memory
 //	pprofhttp  an engine of last resort: a program's own profiles, which come as sums
 //	hosted     a program that hosts VMs, by what the maps of its sessions gain
 //	taker      samples out of moments, for bpf and perf: stack, verdict, weight, hand-over

@@ -40,6 +40,8 @@ type samplingFlags struct {
 	engine     usage.Choice
 	event      usage.Choice // kinds of units
 	units      []ccmap.Unit // of event.From
+	idle       time.Duration
+	under      []string // functions that answer requests
 	values     valueFlags
 	hot        hotFlags
 	lone       loneFlags
@@ -66,6 +68,7 @@ func newSamplingFlags(all []engine.Engine) *samplingFlags {
 		engine: usage.NewChoice(engine.Names(all)),
 		event:  usage.NewChoice(kinds(units)),
 		units:  units,
+		idle:   time.Second,
 		values: newValueFlags(),
 	}
 }
@@ -91,15 +94,17 @@ func (f *samplingFlags) register(cmd *cobra.Command) {
 	flags.DurationVar(&f.min, "min-interval", 0, "shortest interval, a `TIME` (default 100µs, or --interval if that is shorter)")
 	flags.DurationVar(&f.max, "max-interval", 0, "longest interval, a `TIME` (default 100ms, or --interval if that is longer)")
 	flags.Float64Var(&f.overhead, "max-overhead", f.overhead, "CPU time of the program in `PERCENT` that sampling may cost; 0: no limit")
-	flags.Float64Var(&f.ofHost, "max-host-overhead", f.ofHost, "time of every CPU in `PERCENT` that interrupts of engine bpf may take; 0: no limit")
+	flags.Float64Var(&f.ofHost, "max-host-overhead", f.ofHost, "time in `PERCENT` that engine bpf may take of every CPU, or engine memory of one; 0: no limit")
 	flags.Var(&f.memory, "max-memory", "prune a profile that outgrows this `SIZE`, from 64KiB; 0: no limit")
 	flags.DurationVar(&f.window, "window", f.window, "keep what is recent: a sample falls to 1/e of its weight in `TIME`; 0: do not")
 	flags.BoolVar(&f.children, childrenFlag, false, "sample the processes that the program starts, too")
 	flags.Bool(kernelFlag, false, "name the kernel's functions, too (root, or CAP_SYSLOG)")
-	flags.BoolVar(&f.labels, "labels", true, "sample labels of goroutines (pprof.Do), which may hold user data")
+	flags.BoolVar(&f.labels, labelsFlag, true, "sample labels of goroutines (pprof.Do), which may hold user data")
 	flags.Var(&f.until, "until", "stop when settled to this `GOAL`, for example 95% or contexts:95%")
 	f.engine.Register(cmd, "engine", "`ENGINE` to sample with: "+terminal.OrList(f.engine.From)+"; auto: the best permitted")
-	f.event.Register(cmd, "event", "`EVENT` to sample: cpu, or of a JVM alloc (bytes) or lock (time until it is there)")
+	f.event.Register(cmd, "event", "`EVENT` to sample: cpu; of a JVM alloc (bytes) or lock (time); of goroutines wait or wall (time)")
+	flags.DurationVar(&f.idle, idleFlag, f.idle, "waits of goroutines longer than `TIME` outside of requests are [idle]; 0: none are")
+	flags.StringArrayVar(&f.under, underFlag, nil, "`FUNCTION` that answers requests: waits below it are never [idle]; may be repeated")
 	f.values.register(cmd)
 	f.hot.register(cmd)
 	f.lone.register(cmd)
@@ -126,14 +131,33 @@ const (
 	leastWindow = time.Second
 )
 
+// Flags of waits alone.
+const (
+	idleFlag   = "idle"
+	labelsFlag = "labels" // and of CPU time
+	underFlag  = "under"
+)
+
+// waitInterval is the time between two looks at all goroutines.
+const waitInterval = 50 * time.Millisecond
+
+// isOfWaits reports whether goroutines are sampled, waiting ones included.
+func (f *samplingFlags) isOfWaits() bool { return f.unit() == engine.Wait || f.unit() == engine.Wall }
+
 // unit returns the unit of samples.
 func (f *samplingFlags) unit() ccmap.Unit { return f.units[slices.Index(f.event.From, f.event.Value)] }
 
 // onlyCPUFlagNames are flags that have no use for samples of other events than CPU time.
-var onlyCPUFlagNames = append([]string{"hits", "value-hash", "janitor", "dump-values", "labels", kernelFlag}, tuneFlagNames...)
+var onlyCPUFlagNames = append([]string{"hits", "value-hash", "janitor", "dump-values", labelsFlag, kernelFlag}, tuneFlagNames...)
 
 // checkEvent finds what does not go with an event other than CPU time, after check.
 func (f *samplingFlags) checkEvent(cmd *cobra.Command) error {
+	if f.isOfWaits() {
+		return f.checkWaits(cmd)
+	}
+	if i := slices.IndexFunc([]string{idleFlag, underFlag}, cmd.Flags().Changed); i >= 0 {
+		return usage.Errorf("--%s is for --event wait and wall", []string{idleFlag, underFlag}[i])
+	}
 	if f.unit() == ccmap.CPUTime {
 		return nil
 	}
@@ -141,6 +165,30 @@ func (f *samplingFlags) checkEvent(cmd *cobra.Command) error {
 		return withHint(usage.Errorf("--event %s and --%s exclude each other", f.event.Value, onlyCPUFlagNames[i]),
 			"The JVM records events at a fixed rate: --interval bounds them.")
 	}
+	return f.checkUnits()
+}
+
+// checkWaits finds what does not go with waits.
+func (f *samplingFlags) checkWaits(cmd *cobra.Command) error {
+	for _, name := range onlyCPUFlagNames {
+		if name != labelsFlag && cmd.Flags().Changed(name) {
+			return withHint(usage.Errorf("--event %s and --%s exclude each other", f.event.Value, name),
+				"All goroutines are looked at each --interval, as far as --max-host-overhead permits.")
+		}
+	}
+	switch {
+	case f.idle < 0:
+		return usage.Errorf("--idle %v is negative", f.idle)
+	case f.children:
+		return usage.Errorf("--event %s is for one process: --%s is not", f.event.Value, childrenFlag)
+	case !f.intervalGiven:
+		f.interval = waitInterval
+	}
+	return f.checkUnits()
+}
+
+// checkUnits finds outputs that have no place for the unit.
+func (f *samplingFlags) checkUnits() error {
 	for _, path := range f.outputs {
 		if format := f.formatOf(path); !format.HasUnits() {
 			return withHint(usage.Errorf("output %s: %v has no place for %s, which --event %s counts", path, format, f.unit().Base(), f.event.Value),
@@ -238,6 +286,8 @@ func (f *samplingFlags) config(env *environment) session.Config {
 	c := session.Config{
 		Unit:      f.unit(),
 		Interval:  f.interval,
+		Idle:      f.idle,
+		Under:     f.under,
 		Duration:  f.duration,
 		Tuning:    f.tuning,
 		Hits:      f.values.hits,

@@ -95,7 +95,7 @@ func Diagnose(ctx context.Context, all []Engine, p Patient) Report {
 		}
 		r.Engines = append(r.Engines, d)
 	}
-	r.choose()
+	r.choose(all)
 	return r
 }
 
@@ -111,10 +111,13 @@ func mayServe(tried []Diagnosis) bool {
 	})
 }
 
-// choose makes the choice of Attach.
-func (r *Report) choose() {
+// choose makes the choice of Attach, for CPU time.
+func (r *Report) choose(all []Engine) {
 	var refused []refusal
 	for _, d := range r.Engines {
+		if i := slices.IndexFunc(all, func(e Engine) bool { return e.Name == d.Engine }); i >= 0 && !all[i].samples(ccmap.CPUTime) {
+			continue
+		}
 		if d.Err == nil {
 			r.Auto = d.Engine
 			return
@@ -145,7 +148,7 @@ func (r *Report) Refuse(err error) {
 func (e Engine) Diagnose(ctx context.Context, pid int, during time.Duration) Diagnosis {
 	d := Diagnosis{Engine: e.Name, Features: []string{}}
 	s, err := e.Open(ctx, sampler.ProcessOptions{
-		PID: pid, HitBudget: -1, Logger: slog.New(slog.DiscardHandler),
+		PID: pid, Unit: e.first(), Interval: tryEvery, HitBudget: -1, Logger: slog.New(slog.DiscardHandler),
 		Sink: sampler.Sink{Queue: queue.New(queue.Options{}), Names: ccmap.NewNames()},
 	})
 	if d.Note = e.noteOf(err); err == nil {
@@ -159,6 +162,10 @@ func (e Engine) Diagnose(ctx context.Context, pid int, during time.Duration) Dia
 		return d
 	}
 	d.Permitted, d.Samples = true, s.Stats().Counts[sampler.Samples]
+	if !e.samples(ccmap.CPUTime) {
+		d.Features = append(d.Features, "waits of goroutines (--event wait, wall)")
+		return d
+	}
 	if s.Info().NoKernelTime == "" {
 		d.Features = append(d.Features, "time in the kernel")
 	}
@@ -166,6 +173,17 @@ func (e Engine) Diagnose(ctx context.Context, pid int, during time.Duration) Dia
 		d.Features = append(d.Features, "hardware watchpoints", "caught calls")
 	}
 	return d
+}
+
+// tryEvery is the interval of a try.
+const tryEvery = 10 * time.Millisecond
+
+// first returns the first unit of an engine.
+func (e Engine) first() ccmap.Unit {
+	if len(e.Units) > 0 {
+		return e.Units[0]
+	}
+	return ccmap.CPUTime
 }
 
 // notStopped is what is left in a JVM where the recording may not have ended.
@@ -252,6 +270,7 @@ var needs = map[string][]string{
 	"bpf":  {checkProgram, checkNamespaces, checkCapabilities, checkCalls, checkLockdown},
 	"perf": {checkProgram, checkCalls, checkOwner, checkParanoid, checkMemlock, checkFiles, checkNamespaces},
 	"jfr":  {checkOwner}, "pprofhttp": {checkOwner},
+	"memory": {checkProgram, checkOwner, checkYama, checkCalls},
 }
 
 // cureOf returns the cure of the first check that failed of those that an engine depends on. A program that its owner

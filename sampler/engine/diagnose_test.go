@@ -130,7 +130,7 @@ func TestDiagnosisChoosesAsAttach(t *testing.T) {
 			all = append(all, e)
 			r.Engines = append(r.Engines, e.Diagnose(t.Context(), os.Getpid(), 0))
 		}
-		r.choose()
+		r.choose(nil)
 		got, err := Attach(t.Context(), all, Auto, sampler.ProcessOptions{})
 		took := ""
 		if err == nil {

@@ -11,6 +11,7 @@ import (
 	"github.com/ccmapd/ccmapd/internal/hang"
 	"github.com/ccmapd/ccmapd/sampler"
 	"github.com/ccmapd/ccmapd/sampler/internal/jfr"
+	"github.com/ccmapd/ccmapd/sampler/internal/memory"
 	"github.com/ccmapd/ccmapd/sampler/internal/pprofhttp"
 )
 
@@ -46,5 +47,5 @@ func buildOf(ctx context.Context, pid int) (string, error) {
 // ForOthers reports whether an engine is for other programs than the target: then it is no
 // help to say what it lacks.
 func ForOthers(err error) bool {
-	return errors.Is(err, jfr.ErrNotJVM) || errors.Is(err, pprofhttp.ErrNoEndpoint)
+	return errors.Is(err, jfr.ErrNotJVM) || errors.Is(err, pprofhttp.ErrNoEndpoint) || errors.Is(err, memory.ErrNotGo)
 }

@@ -30,6 +30,7 @@ import (
 	"github.com/ccmapd/ccmapd/sampler"
 	"github.com/ccmapd/ccmapd/sampler/internal/bpf"
 	"github.com/ccmapd/ccmapd/sampler/internal/jfr"
+	"github.com/ccmapd/ccmapd/sampler/internal/memory"
 	"github.com/ccmapd/ccmapd/sampler/internal/perf"
 	"github.com/ccmapd/ccmapd/sampler/internal/pprofhttp"
 )
@@ -39,6 +40,7 @@ const (
 	BPF       = bpf.Engine
 	Perf      = perf.Engine
 	JFR       = jfr.Engine
+	Memory    = memory.Engine
 	PProfHTTP = pprofhttp.Engine
 )
 
@@ -53,7 +55,7 @@ type Source interface {
 // Engine is one way to sample a process from outside.
 type Engine struct {
 	Name  string
-	Units []ccmap.Unit // that it samples beside CPU time
+	Units []ccmap.Unit // that it samples; nil: CPU time alone
 
 	// Open attaches to a process. Its errors wrap the errors of package sampler.
 	Open func(context.Context, sampler.ProcessOptions) (Source, error)
@@ -64,7 +66,8 @@ func All() []Engine {
 	return []Engine{
 		{bpf.Engine, nil, opens(bpf.Open)},
 		{perf.Engine, nil, opens(perf.Open)},
-		{jfr.Engine, []ccmap.Unit{jfr.Alloc, jfr.Lock}, opens(jfr.Open)},
+		{jfr.Engine, []ccmap.Unit{ccmap.CPUTime, jfr.Alloc, jfr.Lock}, opens(jfr.Open)},
+		{memory.Engine, []ccmap.Unit{memory.Wait, memory.Wall}, opens(memory.Open)},
 	}
 }
 
@@ -72,13 +75,19 @@ func All() []Engine {
 func Units(all []Engine) []ccmap.Unit {
 	units := []ccmap.Unit{ccmap.CPUTime}
 	for _, e := range all {
-		units = append(units, e.Units...)
+		for _, u := range e.Units {
+			if !slices.Contains(units, u) {
+				units = append(units, u)
+			}
+		}
 	}
 	return units
 }
 
 // samples reports whether the engine samples a unit.
-func (e Engine) samples(u ccmap.Unit) bool { return u == ccmap.CPUTime || slices.Contains(e.Units, u) }
+func (e Engine) samples(u ccmap.Unit) bool {
+	return len(e.Units) == 0 && u == ccmap.CPUTime || slices.Contains(e.Units, u)
+}
 
 // opens returns the function that opens an engine, as [Engine] has it.
 func opens[S Source](open func(context.Context, sampler.ProcessOptions) (S, error)) func(context.Context, sampler.ProcessOptions) (Source, error) {
@@ -134,11 +143,31 @@ func Attach(ctx context.Context, all []Engine, name string, o sampler.ProcessOpt
 		return Choice{}, unable(all, name, o)
 	}
 	err := join(refused)
-	if o.Unit != ccmap.CPUTime && ForOthers(err) {
+	if isOfGoroutines(o.Unit) && ForOthers(err) {
+		return Choice{}, advice.Add(err, "Only a Go program tells what its goroutines wait for. Of a JVM, --event lock samples waits for locks.")
+	}
+	if o.Unit != ccmap.CPUTime && !isOfGoroutines(o.Unit) && ForOthers(err) {
 		return Choice{}, advice.Add(err, "Only a JVM tells its allocations and waits for locks. Of a Go program, 'ccmapd top' reads what\n"+
 			"net/http/pprof serves as /debug/pprof/allocs and /debug/pprof/mutex.")
 	}
-	return Choice{}, explain(err, doctor(o))
+	return Choice{}, offerWaits(ctx, all, explain(err, doctor(o)), o)
+}
+
+// isOfGoroutines reports whether samples are of goroutines, waiting ones included.
+func isOfGoroutines(u ccmap.Unit) bool { return u == memory.Wait || u == memory.Wall }
+
+// offerWaits says that the waits of a process can be sampled whose CPU time cannot.
+func offerWaits(ctx context.Context, all []Engine, err error, o sampler.ProcessOptions) error {
+	i := slices.IndexFunc(all, func(e Engine) bool { return e.samples(memory.Wall) })
+	if o.Unit != ccmap.CPUTime || i < 0 || !errors.Is(err, sampler.ErrPermission) {
+		return err
+	}
+	o.Unit = memory.Wall
+	s, refused := all[i].Open(ctx, o)
+	if refused != nil || s.Close() != nil {
+		return err
+	}
+	return advice.Add(err, "Its memory may be read: --event wall samples what its goroutines do, waiting ones included.")
 }
 
 // doctor names the command that says what engines lack, for advice.
@@ -149,7 +178,7 @@ func unable(all []Engine, name string, o sampler.ProcessOptions) error {
 	err := fmt.Errorf("attach to process %d by %s: %w, and not %s: %w", o.PID, name, sampler.ErrUnit, o.Unit.Kind(), sampler.ErrUnsupported)
 	for _, e := range all {
 		if e.samples(o.Unit) {
-			return advice.Add(err, "--engine %s does, of a JVM.", e.Name)
+			return advice.Add(err, "--engine %s does, of a %s.", e.Name, map[bool]string{true: "Go program", false: "JVM"}[e.Name == memory.Engine])
 		}
 	}
 	return err

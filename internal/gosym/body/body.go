@@ -80,5 +80,17 @@ func (c Code) Hash(names Namer) uint64 {
 	return min(max(h.Sum64(), 1), 1<<64-2)
 }
 
+// References yields the addresses that the function's instructions refer to by their distance, in the order of
+// the instructions.
+func (c Code) References() iter.Seq[uint64] {
+	return func(yield func(uint64) bool) {
+		for o := range operands(c.code(), c.Entry) {
+			if !yield(o.target) {
+				return
+			}
+		}
+	}
+}
+
 // Calls yields the calls of a function, in the order of addresses.
 func (c Code) Calls() iter.Seq[Call] { return calls(c.code(), c.Entry) }

@@ -40,6 +40,8 @@ import (
 type Config struct {
 	Unit      ccmap.Unit    // of the samples' weights: CPU time by default
 	Interval  time.Duration // CPU time between two samples of a thread
+	Idle      time.Duration // waits of goroutines that last longer are idle; 0: none is
+	Under     []string      // functions that answer requests: waits below them are not
 	Duration  time.Duration // the session ends after it; 0: never
 	Began     time.Time     // Duration counts from it; zero: from Run
 	Hits      float64       // calls a second to catch; 0: none
@@ -120,7 +122,7 @@ func Open(c Config, open Opener) (*Session, error) {
 		},
 	}, func(sink sampler.Sink) (engine.Choice, error) {
 		return open(sampler.ProcessOptions{
-			Unit: c.Unit, Interval: c.Interval, HitBudget: orNone(c.Hits), NoLabels: c.NoLabels, MaxHostOverhead: orNone(c.MaxHost),
+			Unit: c.Unit, Interval: c.Interval, Idle: c.Idle, Under: c.Under, HitBudget: orNone(c.Hits), NoLabels: c.NoLabels, MaxHostOverhead: orNone(c.MaxHost),
 			Logger: c.Logger, Sink: sink,
 		})
 	})

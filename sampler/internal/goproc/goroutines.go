@@ -1,0 +1,335 @@
+package goproc
+
+import (
+	"cmp"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"unsafe"
+
+	"github.com/ccmapd/ccmapd/ccmap"
+	"github.com/ccmapd/ccmapd/internal/gosym"
+	"github.com/ccmapd/ccmapd/internal/process"
+)
+
+// State is what a goroutine does.
+type State uint8
+
+const (
+	Dead      State = iota // it has ended, or has not begun
+	Running                // on a thread
+	Runnable               // it waits for a thread
+	InSyscall              // in a system call, or in C
+	Waiting                // for anything else: see [Goroutine.Reason]
+)
+
+// Goroutine is a goroutine at an instant.
+type Goroutine struct {
+	Addr   uint64 // of its descriptor
+	ID     uint64
+	State  State
+	Reason uint8  // of Waiting: see [Goroutines.Reason]
+	Seq    uint8  // it rises, modulo 256, whenever the goroutine leaves running: equal values show the same wait
+	Proof  bool   // Seq counts all that could have ended this wait
+	SP, PC uint64 // where it goes on; of Running: not known
+	Start  uint64 // entry of its first function
+	Since  int64  // it has waited at least since then: CLOCK_MONOTONIC, ns; 0: not known
+	labels uint64
+	lo, hi uint64 // of its stack
+}
+
+// MostGoroutines bounds how many goroutines are read.
+const MostGoroutines = 1 << 20
+
+// Goroutines are all goroutines of a process, read from its memory while it runs, at rest or not. It belongs to the
+// engine's goroutine.
+//
+// The target may write anything to its memory. What is kept for a goroutine has 12 bytes, and no read is longer than
+// a range of the list.
+type Goroutines struct {
+	p      *Process
+	memory process.Live
+	layout gosym.Layout
+	waits  gosym.WaitLayout
+	parts  runtimeParts
+	size   int // bytes of a descriptor that are read
+
+	addrs []uint64 // a copy of the runtime's list
+	order []int32  // of addrs, by address, without duplicates
+	total uint64   // length of the runtime's list
+
+	own map[uint64]bool // by the entry of the first function: a goroutine of the runtime
+
+	// scratch
+	bytes []byte
+	at    []uint64
+	bufs  [][]byte
+	ok    []bool
+	look  look
+}
+
+// Goroutines finds the goroutines. It returns [ErrNotYet] for a program that has not begun to run. A version of Go
+// whose structures are not known, or do not hold, is refused by an error that wraps [sampler.ErrProgram].
+func (p *Process) Goroutines(ctx context.Context, memory process.Live) (*Goroutines, error) {
+	if p.code.table == nil {
+		return nil, ErrNotYet
+	}
+	gs := &Goroutines{p: p, memory: memory, own: make(map[uint64]bool)}
+	layouts, known := p.code.table.Layouts()
+	var waits bool
+	if gs.waits, waits = p.code.table.WaitLayout(); !known || !waits {
+		return nil, errWaits("%s, want Go 1.20 to 1.27", cmp.Or(p.code.table.GoVersion(), "it is of an unknown version"))
+	}
+	gs.layout = layouts[0]
+	l := gs.layout
+	gs.size = bytesOf(l.GStackHi, l.GSchedPC, l.GSchedSP, l.GSyscallSP, l.GSyscallPC, l.GStatus, l.GID, l.GLabels,
+		gs.waits.Since, gs.waits.Reason, gs.waits.Seq, gs.waits.StartPC)
+	if gs.size > maxLayout {
+		return nil, errWaits("a descriptor of %d bytes", gs.size)
+	}
+	var err error
+	if gs.parts, err = p.findParts(ctx, l); err == nil {
+		err = gs.prove()
+	}
+	if errors.Is(err, errNotYet) {
+		return nil, fmt.Errorf("%w: %w", ErrNotYet, err)
+	}
+	return gs, err
+}
+
+// ErrNotYet: the program's runtime has not begun yet. Try again.
+var ErrNotYet = errors.New("the program has not begun")
+
+// prove reports whether the goroutines that each runtime has of its own wait for the reasons that they must have.
+func (gs *Goroutines) prove() error {
+	if err := gs.Refresh(); err != nil {
+		return errNotYet
+	}
+	proved, refuted := 0, ""
+	gs.Census(func(i int, g *Goroutine) bool {
+		name, own := gs.parts.own[g.Start]
+		if !own || g.State != Waiting {
+			return true
+		}
+		if slices.Contains(reasonsOfOwn[name], gs.Reason(g.Reason)) {
+			proved++
+		} else if reason := gs.Reason(g.Reason); !strings.HasPrefix(reason, "GC ") && reason != "preempted" {
+			refuted = fmt.Sprintf("%s waits for %q", name, reason)
+		}
+		return true
+	})
+	switch {
+	case proved > 0 && refuted == "":
+		return nil
+	case refuted != "":
+		return errWaits("the structures are not those of %s: %s", gs.p.code.table.GoVersion(), refuted)
+	}
+	return errNotYet
+}
+
+// Len returns how many goroutines there were at the last Refresh, dead ones included, up to [MostGoroutines]; all is
+// without that bound.
+func (gs *Goroutines) Len() (n int, all uint64) { return len(gs.addrs), gs.total }
+
+// Reason returns the runtime's text for a reason to wait; "" if it has none.
+func (gs *Goroutines) Reason(n uint8) string {
+	if int(n) >= len(gs.parts.reasons) {
+		return ""
+	}
+	return gs.parts.reasons[n]
+}
+
+// Refresh takes up goroutines that were added to the list.
+func (gs *Goroutines) Refresh() error {
+	var length, first [8]byte
+	if err := cmp.Or(gs.memory.Read(gs.parts.allglen, length[:]), gs.memory.Read(gs.parts.allgptr, first[:])); err != nil {
+		return err
+	}
+	gs.total = binary.NativeEndian.Uint64(length[:])
+	n, old := int(min(gs.total, MostGoroutines)), len(gs.addrs)
+	if n <= old {
+		return nil
+	}
+	at := binary.NativeEndian.Uint64(first[:]) + 8*uint64(old)
+	if !plausible(at) {
+		return fmt.Errorf("the list of goroutines is at %#x", at)
+	}
+	added := make([]uint64, n-old)
+	if err := gs.memory.Read(at, unsafe.Slice((*byte)(unsafe.Pointer(&added[0])), 8*len(added))); err != nil {
+		return err
+	}
+	gs.addrs = append(gs.addrs, added...)
+	gs.sort()
+	return nil
+}
+
+// sort puts the descriptors in the order of their addresses, so that neighbours are read at once. What can be none
+// is left out.
+func (gs *Goroutines) sort() {
+	gs.order = gs.order[:0]
+	for i, addr := range gs.addrs {
+		if plausible(addr) {
+			gs.order = append(gs.order, int32(i))
+		}
+	}
+	slices.SortFunc(gs.order, func(a, b int32) int { return cmp.Compare(gs.addrs[a], gs.addrs[b]) })
+	gs.order = slices.CompactFunc(gs.order, func(a, b int32) bool { return gs.addrs[a] == gs.addrs[b] })
+}
+
+// Bounds of one read of a census.
+const (
+	censusGap    = 4 << 10   // bytes between descriptors that are read over
+	censusRange  = 64 << 10  // bytes of a range
+	censusRanges = 64        // of a call
+	censusBytes  = 512 << 10 // of a call, about
+)
+
+// Census reads all goroutines, and calls visit with each that is not dead and its place in the list, until visit
+// returns false. The places stay.
+func (gs *Goroutines) Census(visit func(i int, g *Goroutine) bool) {
+	for from := 0; from < len(gs.order); {
+		end := gs.ranges(from)
+		gs.readAll()
+		for r, i := 0, from; r < len(gs.at); r++ {
+			last := gs.at[r] + uint64(len(gs.bufs[r]))
+			for ; i < end && gs.addrs[gs.order[i]]+uint64(gs.size) <= last; i++ {
+				addr := gs.addrs[gs.order[i]]
+				if !gs.ok[r] {
+					continue
+				}
+				var g Goroutine
+				gs.decode(addr, gs.bufs[r][addr-gs.at[r]:], &g)
+				if g.State != Dead && !visit(int(gs.order[i]), &g) {
+					return
+				}
+			}
+		}
+		from = end
+	}
+}
+
+// ranges sets what to read for goroutines from a place in the order on, and returns where the next call begins.
+func (gs *Goroutines) ranges(from int) (end int) {
+	gs.at, gs.bufs = gs.at[:0], gs.bufs[:0]
+	if gs.bytes == nil {
+		gs.bytes = make([]byte, censusBytes+censusRange)
+	}
+	size, used := uint64(gs.size), 0
+	for end = from; end < len(gs.order) && len(gs.at) < censusRanges && used < censusBytes; {
+		first := gs.addrs[gs.order[end]]
+		last := first
+		for end < len(gs.order) {
+			addr := gs.addrs[gs.order[end]]
+			if addr > last+censusGap || addr+size-first > censusRange {
+				break
+			}
+			last = addr
+			end++
+		}
+		n := int(last + size - first)
+		gs.at, gs.bufs = append(gs.at, first), append(gs.bufs, gs.bytes[used:used+n])
+		used += n
+	}
+	return end
+}
+
+// readAll reads the ranges, and notes which could be read.
+func (gs *Goroutines) readAll() {
+	gs.ok = append(gs.ok[:0], make([]bool, len(gs.at))...)
+	for from := 0; from < len(gs.at); {
+		n, err := gs.memory.ReadMany(gs.at[from:], gs.bufs[from:])
+		for i := range n {
+			gs.ok[from+i] = true
+		}
+		from += n
+		if err != nil {
+			from++ // this one cannot be read
+		}
+	}
+}
+
+// statusScan is set while the collector looks at the goroutine's stack (_Gscan of runtime2.go).
+const statusScan = 0x1000
+
+// states are those of the runtime's numbers (_Gidle … of runtime2.go, Go 1.20 to 1.27).
+var states = [...]State{1: Runnable, 2: Running, 3: InSyscall, 4: Waiting, 8: Running, 9: Runnable, 10: Waiting, 11: Dead}
+
+// decode takes the fields out of a descriptor.
+func (gs *Goroutines) decode(addr uint64, b []byte, g *Goroutine) {
+	l := &gs.layout
+	word := func(offset int) uint64 { return binary.NativeEndian.Uint64(b[offset:]) }
+	*g = Goroutine{Addr: addr, ID: word(l.GID), lo: word(l.GStackLo), hi: word(l.GStackHi), Seq: b[gs.waits.Seq], Proof: true}
+	status := binary.NativeEndian.Uint32(b[l.GStatus:]) &^ statusScan
+	if status >= uint32(len(states)) || g.ID == 0 || g.ID >= maxGoroutines {
+		return
+	}
+	g.State, g.SP, g.PC, g.Start = states[status], word(l.GSchedSP), word(l.GSchedPC), word(gs.waits.StartPC)
+	if l.GLabels >= 0 {
+		g.labels = word(l.GLabels)
+	}
+	if since := int64(word(gs.waits.Since)); since > 0 {
+		g.Since = since
+	}
+	switch g.State {
+	case InSyscall:
+		g.SP, g.PC, g.Proof = word(l.GSyscallSP), word(l.GSyscallPC), gs.waits.SeqOfCalls
+	case Waiting:
+		g.Reason = b[gs.waits.Reason]
+		if !isAmong(gs.parts.parked, g.PC) {
+			g.waitElsewhere(gs)
+		}
+	}
+}
+
+// waitElsewhere tells what a goroutine does whose status is of a wait, but which has not parked. A coroutine has
+// switched to another (runtime/coro.go, Go 1.23 to 1.27), without a trace in Seq. All others work for the runtime on
+// their thread's stack.
+func (g *Goroutine) waitElsewhere(gs *Goroutines) {
+	g.Proof = false
+	if g.PC != g.Start && !isAmong(gs.parts.switched, g.PC) {
+		g.State = Running
+	}
+}
+
+func isAmong(funcs []gosym.Func, pc uint64) bool {
+	for i := range funcs {
+		if funcs[i].Entry <= pc && pc < funcs[i].End {
+			return true
+		}
+	}
+	return false
+}
+
+// Own reports whether a goroutine is one of the runtime's own, by its first function.
+func (gs *Goroutines) Own(g *Goroutine) bool {
+	own, known := gs.own[g.Start]
+	if !known {
+		f, _ := gs.p.code.table.Func(g.Start)
+		own = strings.HasPrefix(f.Name, "runtime.") && !notOwn[f.Name]
+		const most = 1 << 16
+		if len(gs.own) >= most {
+			clear(gs.own)
+		}
+		gs.own[g.Start] = own
+	}
+	return own
+}
+
+// notOwn are functions of the runtime in which goroutines of the program begin (runtime.isSystemGoroutine, Go 1.27).
+var notOwn = map[string]bool{"runtime.main": true, "runtime.corostart": true, "runtime.handleAsyncEvent": true}
+
+// Entry returns the stack of a goroutine's first function alone.
+func (gs *Goroutines) Entry(g *Goroutine, st *process.Stack) {
+	*st = process.Stack{PCs: append(st.PCs[:0], g.Start), Rooted: true}
+}
+
+// Labels returns the method that stands for the labels of a goroutine; nil: it has none, or they are not wanted.
+func (gs *Goroutines) Labels(g *Goroutine) *ccmap.Method {
+	if gs.p.labels == nil {
+		return nil
+	}
+	return gs.p.labels.at(g.labels, gs.layout.LabelsAreMap)
+}

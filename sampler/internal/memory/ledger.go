@@ -1,0 +1,256 @@
+package memory
+
+import (
+	"context"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"github.com/ccmapd/ccmapd/ccmap"
+	"github.com/ccmapd/ccmapd/internal/process"
+	"github.com/ccmapd/ccmapd/sampler"
+	"github.com/ccmapd/ccmapd/sampler/internal/goproc"
+)
+
+// slot is what is known of the goroutine in one place of the runtime's list, and of its wait.
+type slot struct {
+	id     uint64
+	since  int64 // it has waited since then, CLOCK_MONOTONIC, ns
+	held   int64 // time of the wait that is not told yet, ns: it may turn out to be idle
+	stack  int32 // of the wait; noStack: not known
+	state  goproc.State
+	reason uint8
+	seq    uint8
+	steady uint8 // ticks in a row that have found the same number
+	wary   uint8 // ticks for which an equal number proves nothing, as the goroutine waits too often
+	idle   bool
+}
+
+const noStack = -1
+
+// A number that has risen by more than quickStep between two ticks may have gone once around by the next.
+const (
+	quickStep  = 64
+	waryTicks  = 4
+	idleTicks  = 2 // that must find the same number before a wait is idle
+	mostLooks  = 512
+	idleLooks  = 128 // at idle goroutines without a stack, in a tick
+	mostSteady = 1<<8 - 1
+)
+
+// ledger has the goroutines' waits, and makes samples of them. It belongs to the goroutine of Run.
+type ledger struct {
+	all     *goproc.Goroutines
+	stacks  *stacks
+	running bool  // it is sampled, too
+	idle    int64 // waits that last longer are idle, ns; 0: none is
+	slots   []slot
+	last    int64 // time of the last tick
+	now     int64
+	elapsed int64
+	cost    time.Duration // of a tick
+
+	active, unseen []int32 // places to look at: moved on since the last tick, and idle without a stack
+	shares         []int64 // of the active ones that are looked at, how many each stands for
+	out            []ccmap.Sample
+	stack          process.Stack // scratch
+	stats          sampler.Stats
+}
+
+func newLedger(o sampler.ProcessOptions, all *goproc.Goroutines, p *goproc.Process) *ledger {
+	return &ledger{all: all, stacks: newStacks(o, all, p), running: o.Unit == Wall, idle: int64(max(o.Idle, 0))}
+}
+
+// tick takes a census, and looks at goroutines.
+func (l *ledger) tick(ctx context.Context, now int64) {
+	if l.last != 0 {
+		l.elapsed = now - l.last
+	}
+	l.last, l.now = now, now
+	if l.stacks.full() {
+		l.settle(now)
+		l.stacks.forget()
+	}
+	if l.all.Refresh() != nil {
+		return // it ends, or is no more what it was
+	}
+	n, _ := l.all.Len()
+	l.slots = slices.Grow(l.slots, n-len(l.slots))[:n]
+	l.active, l.unseen, l.stats.Threads = l.active[:0], l.unseen[:0], 0
+	l.all.Census(func(place int, g *goproc.Goroutine) bool {
+		l.see(int32(place), g)
+		return ctx.Err() == nil
+	})
+	l.choose()
+	at := 0
+	l.all.Look(l.active, func(place int32, k *goproc.Look) {
+		l.note(place, k, l.elapsed*l.shares[at])
+		at++
+	})
+	l.all.Look(l.unseen[:min(len(l.unseen), idleLooks)], func(place int32, k *goproc.Look) { l.note(place, k, 0) })
+	l.stacks.tellIdle(l.sample)
+}
+
+// see takes in what the census says of a goroutine.
+func (l *ledger) see(place int32, g *goproc.Goroutine) {
+	s := &l.slots[place]
+	if l.stacks.hidden(g) {
+		return
+	}
+	l.stats.Threads++
+	if !l.continues(s, g) {
+		l.end(s)
+		*s = slot{id: g.ID, since: l.now, stack: noStack, state: g.State, reason: g.Reason, seq: g.Seq, wary: s.wary}
+		if g.Since > 0 && g.State == goproc.Waiting {
+			s.since = min(s.since, g.Since)
+		}
+	}
+	switch {
+	case g.State == goproc.Running:
+		if l.running {
+			l.all.Entry(g, &l.stack)
+			l.tell(l.stacks.add(frameRunning, &l.stack), l.elapsed)
+		}
+	case s.idle && s.stack != noStack:
+		l.stacks.all[s.stack].idle += l.elapsed
+	case l.isIdle(s, g):
+		l.becomesIdle(s)
+		if s.stack == noStack {
+			l.unseen = append(l.unseen, place)
+		}
+	case s.stack != noStack:
+		l.hold(s, l.elapsed)
+	default:
+		l.active = append(l.active, place)
+	}
+}
+
+// continues reports whether a goroutine is still in the wait that its slot has, by its number.
+func (l *ledger) continues(s *slot, g *goproc.Goroutine) bool {
+	rose := g.Seq - s.seq
+	switch {
+	case s.id != g.ID:
+		s.wary = 0
+		return false
+	case rose > quickStep:
+		s.wary = waryTicks
+	case s.wary > 0:
+		s.wary--
+	}
+	if rose != 0 || s.state != g.State || s.reason != g.Reason || !g.Proof || g.State < goproc.InSyscall || s.wary > 0 {
+		return false
+	}
+	s.steady = min(s.steady, mostSteady-1) + 1
+	return true
+}
+
+// isIdle reports whether a wait is idle, outside of a request.
+func (l *ledger) isIdle(s *slot, g *goproc.Goroutine) bool {
+	return l.idle > 0 && s.steady >= idleTicks && l.now-s.since > l.idle && (s.stack == noStack || !l.stacks.all[s.stack].request)
+}
+
+// becomesIdle moves the time of a wait so far to idle time.
+func (l *ledger) becomesIdle(s *slot) {
+	s.idle = true
+	l.stacks.addIdle(s.stack, s.held+l.elapsed)
+	s.held = 0
+}
+
+// hold adds time to a wait. What cannot become idle is told at once.
+func (l *ledger) hold(s *slot, weight int64) {
+	if l.idle == 0 || l.stacks.all[s.stack].request {
+		l.tell(s.stack, weight)
+		return
+	}
+	s.held += weight
+}
+
+// end tells the time of a wait that is over.
+func (l *ledger) end(s *slot) {
+	if s.held > 0 && s.stack != noStack {
+		l.tell(s.stack, s.held)
+	}
+	s.held = 0
+}
+
+// settle tells the time of all waits so far.
+func (l *ledger) settle(now int64) {
+	l.now = max(l.now, now)
+	for i := range l.slots {
+		l.end(&l.slots[i])
+		l.slots[i].stack, l.slots[i].idle = noStack, false
+	}
+	l.stacks.tellIdle(l.sample)
+}
+
+// choose leaves at most mostLooks active goroutines: one out of each of as many strata.
+func (l *ledger) choose() {
+	n := len(l.active)
+	k := min(n, mostLooks)
+	l.shares = l.shares[:0]
+	for i := range k {
+		from, to := i*n/k, (i+1)*n/k
+		l.active[i] = l.active[from+rand.IntN(to-from)]
+		l.shares = append(l.shares, int64(to-from))
+	}
+	l.active = l.active[:k]
+}
+
+// note takes in a look at a goroutine that stands for a time. The census has said that it waits: if it has gone on
+// since, it keeps that reason.
+func (l *ledger) note(place int32, k *goproc.Look, weight int64) {
+	s := &l.slots[place]
+	if !k.Read || k.Moved || k.ID != s.id {
+		l.stats.Counts[sampler.Truncated]++
+		was := goproc.Goroutine{State: s.state, Reason: s.reason}
+		l.tell(l.stacks.moved(&was), weight)
+		return
+	}
+	reason := l.stacks.reason(&k.Goroutine, k.Stack)
+	stack := l.stacks.add(reason, k.Stack)
+	if l.stacks.all[stack].hidden {
+		return
+	}
+	if k.Stack.Rooted {
+		l.stats.Counts[sampler.Rooted]++
+	}
+	same := k.Seq == s.seq && k.State == s.state && k.Reason == s.reason && k.Proof && s.wary == 0 && k.State >= goproc.InSyscall
+	if !same {
+		l.tell(stack, weight)
+		return
+	}
+	if s.stack = stack; s.idle && l.stacks.all[stack].request {
+		s.idle = false
+	}
+	if !s.idle {
+		l.hold(s, weight)
+	}
+}
+
+// tell makes a sample of a stack.
+func (l *ledger) tell(stack int32, weight int64) {
+	if weight > 0 {
+		l.sample(l.stacks.all[stack].frames, uint64(stack), weight, l.stacks.all[stack].truncated)
+	}
+}
+
+// threadOfStack keeps ids of threads apart from addresses: a sample is of a stack, and not of one goroutine.
+const threadOfStack = process.OSThread
+
+func (l *ledger) sample(frames []ccmap.Frame, stack uint64, weight int64, truncated bool) {
+	l.out = append(l.out, ccmap.Sample{
+		Frames: frames, Thread: threadOfStack | stack, Time: l.now, Weight: weight, Fresh: ccmap.FreshUnknown, Truncated: truncated,
+	})
+}
+
+// push hands the samples over.
+func (l *ledger) push(push func(*ccmap.Sample)) {
+	for i := range l.out {
+		push(&l.out[i])
+	}
+	l.stats.Counts[sampler.Samples] += uint64(len(l.out))
+	l.drop()
+}
+
+// drop forgets the samples that were not handed over.
+func (l *ledger) drop() { l.out = l.out[:0] }

@@ -1,0 +1,255 @@
+package memory
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/ccmapd/ccmapd/ccmap"
+	"github.com/ccmapd/ccmapd/queue"
+	"github.com/ccmapd/ccmapd/sampler"
+	"github.com/ccmapd/ccmapd/sampler/internal/enginetest"
+)
+
+func TestMain(m *testing.M) { enginetest.Main(m) }
+
+// build compiles a program of testdata.
+func build(t *testing.T, program string, flags ...string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), program)
+	args := append(append([]string{"build", "-o", path}, flags...), "./testdata/"+program)
+	if out, err := exec.Command("go", args...).CombinedOutput(); err != nil {
+		t.Fatalf("build %s: %v\n%s", program, err, out)
+	}
+	return path
+}
+
+// session is a source that runs, and the time of each method, by inclusive weight, and of each innermost frame.
+type session struct {
+	*Source
+	cum, flat map[string]int64
+	stop      context.CancelFunc
+	done      chan error
+	names     *ccmap.Names
+	queue     *queue.Queue
+}
+
+func attach(t *testing.T, pid int, o sampler.ProcessOptions) *session {
+	t.Helper()
+	s := &session{cum: map[string]int64{}, flat: map[string]int64{}, done: make(chan error, 1), names: ccmap.NewNames()}
+	s.queue = queue.New(queue.Options{RingWords: 1 << 20})
+	o.PID, o.Sink, o.MaxHostOverhead = pid, sampler.Sink{Queue: s.queue, Names: s.names}, -1
+	var err error
+	if s.Source, err = Open(t.Context(), o); err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	s.stop = stop
+	go func() {
+		_, err := s.Run(ctx)
+		s.done <- err
+	}()
+	return s
+}
+
+// drain takes the samples so far.
+func (s *session) drain() {
+	s.queue.Drain(func(smp *ccmap.Sample) {
+		seen := map[string]bool{}
+		for i, f := range smp.Frames {
+			name := s.names.At(f.Method).Name
+			if i == 0 {
+				s.flat[name] += smp.Weight
+			}
+			if !seen[name] {
+				s.cum[name] += smp.Weight
+				seen[name] = true
+			}
+			if name == "main.sleeps" || name == "main.receives" || name == "main.locks" {
+				s.cum[s.names.At(smp.Frames[0].Method).Name+" "+name] += smp.Weight
+			}
+		}
+	})
+}
+
+// await drains until the source has taken samples for a time.
+func (s *session) await(t *testing.T, during time.Duration) {
+	t.Helper()
+	for end := time.Now().Add(during); time.Now().Before(end); {
+		select {
+		case err := <-s.done:
+			t.Fatal("ended: ", err)
+		case <-s.queue.Ready():
+			s.drain()
+		case <-time.After(10 * time.Millisecond):
+		}
+	}
+}
+
+func (s *session) end(t *testing.T) {
+	t.Helper()
+	s.stop()
+	for {
+		select {
+		case err := <-s.done:
+			if err != nil {
+				t.Error(err)
+			}
+			s.drain()
+			return
+		case <-s.queue.Ready():
+			s.drain()
+		}
+	}
+}
+
+// TestTruth: the time that goroutines wait in a function, with the time that they then want to run, is what the
+// program's own clock says.
+func TestTruth(t *testing.T) {
+	for name, flags := range map[string][]string{"plain": nil, "stripped": {"-ldflags=-s -w", "-buildmode=pie"}} {
+		t.Run(name, func(t *testing.T) {
+			g := enginetest.Start(t, build(t, "waits", flags...))
+			s := attach(t, g.PID(), sampler.ProcessOptions{Unit: Wait, Interval: 5 * time.Millisecond, Idle: time.Second, Under: []string{"main.handles"}})
+			s.await(t, 100*time.Millisecond)
+			g.Proceed(t)
+			s.drain()
+			clear(s.cum)
+			clear(s.flat)
+			s.await(t, 4*time.Second)
+			g.Proceed(t)
+			s.end(t)
+			for range 3 {
+				var function string
+				var want int64
+				if _, err := fmt.Sscan(g.Line(t), &function, &want); err != nil {
+					t.Fatal(err)
+				}
+				got := s.cum[function]
+				t.Logf("%s: %v, by its own clock %v", function, time.Duration(got), time.Duration(want))
+				const within = 0.1 // of samples of some 100 waits on a busy machine
+				if off := math.Abs(float64(got)/float64(want) - 1); off > within {
+					t.Errorf("%s: %v, by its own clock %v", function, time.Duration(got), time.Duration(want))
+				}
+			}
+			for function, reason := range map[string]string{"main.sleeps": "[sleep]", "main.receives": "[chan receive]", "main.locks": "[sync.Mutex.Lock]"} {
+				if of := s.cum[reason+" "+function]; float64(of) < 0.8*float64(s.cum[function]) {
+					t.Errorf("%s: %v of %v for %s", function, time.Duration(of), time.Duration(s.cum[function]), reason)
+				}
+			}
+			if idle := time.Duration(s.cum["main.idles"]); time.Duration(s.flat["[idle]"]) < idle || idle < 3*time.Second {
+				t.Errorf("idle %v, of it main.idles %v", time.Duration(s.flat["[idle]"]), idle)
+			}
+			if request := s.cum["main.handles"]; s.flat["[chan receive]"] < request || request < int64(3*time.Second) {
+				t.Errorf("[chan receive] %v, of it main.handles, which is a request, %v", time.Duration(s.flat["[chan receive]"]), time.Duration(request))
+			}
+			for name := range s.cum {
+				if strings.HasPrefix(name, "runtime.gopark") || strings.HasPrefix(name, "runtime.bg") {
+					t.Errorf("the runtime's own %s is in a stack", name)
+				}
+			}
+			if st := s.Stats(); st.Counts[sampler.Samples] == 0 || st.Threads < 8 {
+				t.Errorf("%d samples of %d goroutines", st.Counts[sampler.Samples], st.Threads)
+			}
+		})
+	}
+}
+
+// TestRunning: a goroutine that runs is [running] in wall time, and in no wait.
+func TestRunning(t *testing.T) {
+	for _, unit := range []ccmap.Unit{Wait, Wall} {
+		g := enginetest.Start(t, enginetest.Build(t, "workload"), "busy", "60000")
+		g.Proceed(t)
+		s := attach(t, g.PID(), sampler.ProcessOptions{Unit: unit, Interval: 5 * time.Millisecond})
+		s.await(t, 500*time.Millisecond)
+		s.end(t)
+		if running := s.flat[frameRunning] > 0; running != (unit == Wall) {
+			t.Errorf("%v: %v", unit, s.flat)
+		}
+	}
+}
+
+// TestHostile: a target that lies about its goroutines is sampled within bounds, or ends the session.
+func TestHostile(t *testing.T) {
+	path := build(t, "liar", "-ldflags=-checklinkname=0")
+	for _, lie := range []string{"wild", "cycle", "stacks", "endless"} {
+		t.Run(lie, func(t *testing.T) {
+			g := enginetest.Start(t, path, lie)
+			s := attach(t, g.PID(), sampler.ProcessOptions{Unit: Wall, Interval: 5 * time.Millisecond, Idle: time.Second})
+			s.await(t, 100*time.Millisecond)
+			g.Proceed(t)
+			if line := g.Line(t); line != "lied" {
+				t.Fatal(line)
+			}
+			s.await(t, 2*time.Second)
+			s.end(t)
+			if n, _ := s.all.Len(); n > 1<<20 {
+				t.Errorf("%d goroutines are held", n)
+			}
+			var m runtime.MemStats
+			runtime.ReadMemStats(&m)
+			const most = 256 << 20
+			if m.HeapInuse > most {
+				t.Errorf("%d MiB are in use", m.HeapInuse>>20)
+			}
+			for name := range s.flat {
+				if !strings.HasPrefix(name, "[") {
+					t.Errorf("innermost frame %q", name)
+				}
+			}
+		})
+	}
+}
+
+// TestRefused: what has no goroutines that are known is refused, with the reason.
+func TestRefused(t *testing.T) {
+	o := sampler.ProcessOptions{PID: os.Getpid(), Sink: sampler.Sink{Queue: queue.New(queue.Options{}), Names: ccmap.NewNames()}}
+	if _, err := Open(t.Context(), o); !errors.Is(err, sampler.ErrUnsupported) {
+		t.Errorf("CPU time: %v", err)
+	}
+	sleep := exec.Command("sleep", "60")
+	if err := sleep.Start(); err != nil {
+		t.Skip(err)
+	}
+	defer sleep.Wait()
+	defer sleep.Process.Kill()
+	o.PID, o.Unit = sleep.Process.Pid, Wait
+	if _, err := Open(t.Context(), o); !errors.Is(err, ErrNotGo) {
+		t.Errorf("no Go program: %v", err)
+	}
+}
+
+// TestGoVersions samples programs that all Go versions have built: see package enginetest. Go 1.18 and 1.19 are refused.
+func TestGoVersions(t *testing.T) {
+	files, err := filepath.Glob(os.Getenv("CCMAPD_GO_VERSIONS"))
+	files = slices.DeleteFunc(files, func(path string) bool { return strings.HasSuffix(path, "-cgo") })
+	if err != nil || len(files) == 0 {
+		t.Skip("CCMAPD_GO_VERSIONS matches no file")
+	}
+	for _, path := range files {
+		t.Run(filepath.Base(path), func(t *testing.T) {
+			g := enginetest.Start(t, path)
+			if old := filepath.Base(path); strings.HasPrefix(old, "go1.18") || strings.HasPrefix(old, "go1.19") {
+				o := sampler.ProcessOptions{PID: g.PID(), Unit: Wait, Sink: sampler.Sink{Queue: queue.New(queue.Options{}), Names: ccmap.NewNames()}}
+				if _, err := Open(t.Context(), o); !errors.Is(err, sampler.ErrProgram) {
+					t.Errorf("not refused: %v", err)
+				}
+				return
+			}
+			s := attach(t, g.PID(), sampler.ProcessOptions{Unit: Wait, Interval: 5 * time.Millisecond})
+			s.await(t, 500*time.Millisecond)
+			s.end(t)
+			if s.cum["main.main"] == 0 || s.cum[ccmap.UnknownName] != 0 {
+				t.Errorf("%v", s.cum)
+			}
+		})
+	}
+}

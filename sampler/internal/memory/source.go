@@ -1,0 +1,307 @@
+package memory
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"runtime"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/ccmapd/ccmapd/ccmap"
+	"github.com/ccmapd/ccmapd/internal/hang"
+	"github.com/ccmapd/ccmapd/internal/process"
+	"github.com/ccmapd/ccmapd/sampler"
+	"github.com/ccmapd/ccmapd/sampler/internal/goproc"
+)
+
+// Engine is the name of the engine in profiles.
+const Engine = "memory"
+
+// ErrNotGo: the target is no Go program, so this engine is not for it.
+var ErrNotGo = errors.New("it is no Go program, and others have no goroutines")
+
+// Units of the engine's samples.
+var (
+	Wait = ccmap.NewUnit("wait", "nanoseconds") // time of goroutines that wait
+	Wall = ccmap.NewUnit("wall", "nanoseconds") // time of goroutines that wait or run
+)
+
+// Source samples the goroutines of one process.
+//
+//	interval         atomic; asked for, ns
+//	period           atomic; in force, ns. Run writes it
+//	target, stats    atomic; Run writes, any goroutine reads
+//	all others       Open, then the goroutine of Run
+type Source struct {
+	interval, period atomic.Int64
+	target           atomic.Pointer[ccmap.Target]
+	stats            atomic.Pointer[sampler.Stats]
+
+	o       sampler.ProcessOptions
+	watch   *hang.Watch
+	pidfd   int
+	process *goproc.Process
+	all     *goproc.Goroutines // nil: the program has not begun
+	ledger  *ledger
+	budget  float64 // part of a core; 0: no bound
+}
+
+var (
+	_ sampler.Source  = (*Source)(nil)
+	_ sampler.Tunable = (*Source)(nil)
+)
+
+// defaultBudget is the part of a core that the engine takes.
+const defaultBudget = 0.01
+
+// Open attaches to a process. Errors wrap those of package sampler.
+func Open(ctx context.Context, o sampler.ProcessOptions) (*Source, error) {
+	o, err := o.WithDefaults(Wait, Wall)
+	if err != nil {
+		return nil, err
+	}
+	if o.Unit == ccmap.CPUTime {
+		return nil, fmt.Errorf("attach to process %d: waits are what is sampled, and not CPU time: %w", o.PID, sampler.ErrUnsupported)
+	}
+	s := &Source{o: o, watch: new(hang.Watch), pidfd: -1, budget: o.MaxHostOverhead}
+	if s.budget == 0 {
+		s.budget = defaultBudget
+	}
+	s.interval.Store(int64(o.Interval))
+	s.period.Store(int64(o.Interval))
+	s.stats.Store(&sampler.Stats{Interval: o.Interval})
+	if err := s.open(ctx); err != nil {
+		return nil, fmt.Errorf("attach to process %d: %w", o.PID, errors.Join(err, s.Close()))
+	}
+	return s, nil
+}
+
+// open finds the goroutines. The watch gives up a target that keeps a read waiting.
+func (s *Source) open(ctx context.Context) (err error) {
+	if s.pidfd, err = process.Open(s.o.PID); err != nil {
+		return err
+	}
+	s.process, err = goproc.Open(ctx, s.o, s.watch)
+	switch {
+	case errors.Is(err, sampler.ErrNotManaged):
+		return process.As(ErrNotGo, sampler.ErrUnsupported)
+	case err != nil:
+		return err
+	}
+	if s.o.NoLabels {
+		s.process.IgnoreLabels()
+	}
+	s.describe()
+	err = s.find(ctx)
+	for tries := 0; errors.Is(err, goproc.ErrNotYet) && tries < triesAtOpen && s.hasBegun(); tries++ {
+		time.Sleep(pauseOfTries)
+		err = s.find(ctx)
+	}
+	if errors.Is(err, goproc.ErrNotYet) && !s.hasBegun() {
+		return nil
+	}
+	if errors.Is(err, goproc.ErrNotYet) {
+		return process.As(err, sampler.ErrUnsupported)
+	}
+	return err
+}
+
+// A runtime that has begun has its goroutines within ms, and they may be busy when they are looked at.
+const (
+	triesAtOpen  = 100
+	pauseOfTries = 10 * time.Millisecond
+)
+
+// hasBegun reports whether a program is older than a start takes.
+func (s *Source) hasBegun() bool {
+	const start = 2 * time.Second
+	f, err := process.FactsOf(s.o.PID)
+	if err != nil {
+		return true
+	}
+	begin, err := f.Begin()
+	return err != nil || time.Since(begin) > start
+}
+
+// find finds the goroutines of a program that has begun.
+func (s *Source) find(ctx context.Context) error {
+	s.process.Load(ctx)
+	all, err := s.process.Goroutines(ctx, process.MemoryOf(s.o.PID, s.watch))
+	if errors.Is(err, unix.EPERM) || errors.Is(err, unix.EACCES) {
+		return process.As(err, sampler.ErrPermission)
+	}
+	if err != nil {
+		return err
+	}
+	s.all, s.ledger = all, newLedger(s.o, all, s.process)
+	s.describe()
+	return nil
+}
+
+func (s *Source) describe() {
+	t := process.Describe(s.o.PID)
+	t.BuildID, t.Runtime = s.process.Build()
+	s.target.Store(&t)
+}
+
+// Close frees a source whose Run is not called.
+func (s *Source) Close() error {
+	if s.process != nil {
+		s.process.Close()
+	}
+	if s.pidfd >= 0 {
+		unix.Close(s.pidfd)
+	}
+	s.process, s.pidfd = nil, -1
+	return nil
+}
+
+// Info describes the source.
+func (s *Source) Info() sampler.Info {
+	of := "waits of goroutines"
+	if s.o.Unit == Wall {
+		of = "goroutines, waiting and running"
+	}
+	return sampler.Info{Target: *s.target.Load(), Engine: Engine, Unit: s.o.Unit, Of: of, Sink: s.o.Sink}
+}
+
+// Stats returns the counts so far.
+func (s *Source) Stats() sampler.Stats { return *s.stats.Load() }
+
+// SetInterval changes the least time between two ticks. It is in force from the next tick on.
+func (s *Source) SetInterval(d time.Duration) error {
+	if d <= 0 {
+		return fmt.Errorf("set interval to %v: not positive", d)
+	}
+	s.interval.Store(int64(d))
+	return nil
+}
+
+// Run samples until the context is done, or the target has ended or has replaced itself by another program.
+func (s *Source) Run(ctx context.Context) (ending sampler.Ending, err error) {
+	local := s.o.Sink.Queue.Ring()
+	defer local.Close()
+	hung := s.watch.Run(ctx, func() {
+		runtime.LockOSThread()                                       // for good: the thread ends with its timers
+		_ = unix.Prctl(unix.PR_SET_TIMERSLACK, exactTimers, 0, 0, 0) // without it, ticks join the target's own timers
+		ending, err = s.run(ctx, func(smp *ccmap.Sample) { local.PushWaiting(smp, ctx.Done()) }, local.Publish)
+	})
+	if hung != nil {
+		return sampler.Ending{}, fmt.Errorf("sample process %d: %w", s.o.PID, hung)
+	}
+	return ending, errors.Join(err, s.Close())
+}
+
+const (
+	exactTimers = 1 // ns
+	// lookUp is how often a wait for the next tick looks for its end.
+	lookUp = 50 * time.Millisecond
+	// renewEvery is how often look-ups of symbols get their share of time.
+	renewEvery = time.Second
+	// patience is how long a program may take to begin.
+	patience = 10 * time.Second
+)
+
+func (s *Source) run(ctx context.Context, push func(*ccmap.Sample), publish func()) (sampler.Ending, error) {
+	s.process.Bound(ctx)
+	clock := sampler.NewClock()
+	begin, renewed := clock.Now(), clock.Now()
+	for next := begin; ; next += s.period.Load() {
+		next = max(next, clock.Now()-s.period.Load()) // after a stall, do not catch up
+		at := next + rand.Int64N(max(s.period.Load(), 1))
+		if ended := s.sleep(ctx, &clock, at); ended != "" {
+			return s.end(ended, &clock, push, publish), nil
+		}
+		if s.all == nil {
+			if err := s.find(ctx); err != nil && (!errors.Is(err, goproc.ErrNotYet) || clock.Now()-begin > int64(patience)) {
+				return sampler.Ending{}, fmt.Errorf("sample process %d: %w", s.o.PID, err)
+			}
+			continue
+		}
+		cost := threadTime()
+		if now := clock.Now(); now-renewed >= int64(renewEvery) {
+			renewed = now
+			s.process.Renew(time.Now())
+			s.process.HashBodies(bodiesAtOnce)
+			_, _ = s.process.Refresh(ctx, time.Now())
+		}
+		s.ledger.tick(ctx, clock.Now())
+		if s.process.SameProgram() != nil && !process.Ended(s.pidfd) {
+			s.ledger.drop() // of another program, perhaps another user's
+			return s.end("target replaced itself by another program (exec)", &clock, push, publish), nil
+		}
+		s.ledger.push(push)
+		publish()
+		s.pace(threadTime() - cost)
+		s.publish()
+	}
+}
+
+// bodiesAtOnce bounds the code that is hashed each renewEvery, bytes.
+const bodiesAtOnce = 16 << 10
+
+// sleep waits until a time. It returns why the session ends, "" if it goes on.
+func (s *Source) sleep(ctx context.Context, clock *sampler.Clock, at int64) string {
+	for {
+		switch {
+		case ctx.Err() != nil:
+			return stopped
+		case process.Ended(s.pidfd):
+			return process.ExitReason(s.o.PID, s.pidfd)
+		}
+		now := clock.Now()
+		if now >= at {
+			return ""
+		}
+		until := unix.NsecToTimespec(min(at, now+int64(lookUp)))
+		_ = unix.ClockNanosleep(unix.CLOCK_MONOTONIC, unix.TIMER_ABSTIME, &until, nil) // too early is looked at again
+	}
+}
+
+const stopped = "stopped"
+
+// end tells the waits that last.
+func (s *Source) end(reason string, clock *sampler.Clock, push func(*ccmap.Sample), publish func()) sampler.Ending {
+	if s.ledger != nil {
+		s.ledger.settle(clock.Now())
+		s.ledger.push(push)
+		publish()
+		s.publish()
+	}
+	return sampler.Ending{Reason: reason, Exited: reason != stopped}
+}
+
+// pace sets the period by what a tick has cost.
+func (s *Source) pace(cost time.Duration) {
+	s.ledger.cost += (cost - s.ledger.cost) / 4
+	period := s.interval.Load()
+	if s.budget > 0 {
+		period = max(period, int64(float64(s.ledger.cost)/s.budget))
+	}
+	s.period.Store(period)
+}
+
+// publish makes the counts visible.
+func (s *Source) publish() {
+	st := s.ledger.stats
+	st.Interval = time.Duration(s.period.Load())
+	n, all := s.all.Len()
+	st.NoCalls = "goroutines that wait make none"
+	if all > uint64(n) {
+		st.Warning = fmt.Sprintf("%d of %d goroutines were read: more are not, to bound memory", n, all)
+	}
+	s.stats.Store(&st)
+}
+
+// threadTime returns the CPU time of the calling thread.
+func threadTime() time.Duration {
+	var t unix.Timespec
+	if unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &t) != nil {
+		return 0
+	}
+	return time.Duration(t.Nano())
+}
