@@ -16,15 +16,15 @@ import (
 
 const (
 	mostPublic = 20 // packages
-	// Of the last 63, five say how sure shares are (compare.Precision), and whom doctor advises (engine.Patient), five
+	// Of the last 64, five say how sure shares are (compare.Precision), and whom doctor advises (engine.Patient), five
 	// tell builds apart (ccmap.Build, Fit, MixedBodies, SetBody, Stale), six are what is hot: Threshold and HotPath,
 	// each as text, and three let runs know each other (client.Stored, tuning.Lasting, Resumed). 21 are points that a
 	// VM counts itself: Points and Site, with a method of Thread for each kind, the counters of one point
-	// (valueprof.Cell), and the kind of numbers. Eleven are for VMs that compile, and begin with what an earlier run
-	// has left (managed.ReadCached, Profiler.Cached, Look, Threshold, Thread.Compiled …). Twelve more
+	// (valueprof.Cell), and the kind of numbers. Twelve are for VMs that compile, and begin with what an earlier run
+	// has left (managed.ReadCached, Profiler.Cached, Look, LookAtCalls, Threshold, Thread.Compiled …). Twelve more
 	// are flame graphs, Flame and FlameDiff with their options and the walk over the occurrences of a path, and the
 	// edges of a profile as Go's compiler counts them (export.PGOEdges).
-	mostExported = 943 // names
+	mostExported = 944 // names
 )
 
 // TestAPI compares what users of the module can name with api.txt, so that a change of it shows in a diff. To
