@@ -16,19 +16,19 @@ import (
 
 const (
 	mostPublic = 21 // packages
-	// Of the last 63, five say how sure shares are (compare.Precision), and whom doctor advises (engine.Patient), five
+	// Of the last 64, five say how sure shares are (compare.Precision), and whom doctor advises (engine.Patient), five
 	// tell builds apart (ccmap.Build, Fit, MixedBodies, SetBody, Stale), six are what is hot: Threshold and HotPath,
 	// each as text, and three let runs know each other (client.Stored, tuning.Lasting, Resumed). 21 are points that a
 	// VM counts itself: Points and Site, with a method of Thread for each kind, the counters of one point
-	// (valueprof.Cell), and the kind of numbers. Eleven are for VMs that compile, and begin with what an earlier run
-	// has left (managed.ReadCached, Profiler.Cached, Look, Threshold, Thread.Compiled …). Twelve more
+	// (valueprof.Cell), and the kind of numbers. Twelve are for VMs that compile, and begin with what an earlier run
+	// has left (managed.ReadCached, Profiler.Cached, Look, LookAtCalls, Threshold, Thread.Compiled …). Twelve more
 	// are flame graphs, Flame and FlameDiff with their options and the walk over the occurrences of a path, and the
 	// edges of a profile as Go's compiler counts them (export.PGOEdges). Four search for methods (view.Search), and
 	// two are the files of the pages and their policy (web). Five show profiles in a browser: the routes over files and
 	// sessions (api.Local), and the daemon's (client.Daemon.Proxy, FullRef). Five are mode 2 of WebAssembly guests: what
 	// an earlier run's profile knows (managed.ReadCachedProfile, Cached.Profile, Cached.Level), and what became of it
 	// (wasm.CachedUse, Profiler.CachedUses). Three are the engine of waits and its units: engine.Memory, Wait and Wall.
-	mostExported = 962 // names
+	mostExported = 963 // names
 )
 
 // TestAPI compares what users of the module can name with api.txt, so that a change of it shows in a diff. To

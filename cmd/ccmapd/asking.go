@@ -61,9 +61,21 @@ func newAsking(env *environment, q view.Question) *asking {
 // subcommand returns the command with its rights: it reads profiles, and writes nothing.
 func (a *asking) subcommand() subcommand {
 	if a.question.Subject.Compares() {
-		return subcommand{a.Command, reading(allProfiles, noOutputs)}
+		return subcommand{a.Command, reading(a.sources, noOutputs)}
 	}
-	return subcommand{a.Command, reading(firstProfile, noOutputs)}
+	return subcommand{a.Command, reading(func(args []string) []string { return a.sources(firstProfile(args)) }, noOutputs)}
+}
+
+// sources returns where the profiles are that arguments name.
+func (a *asking) sources(paths []string) []string {
+	if !a.withStored {
+		return paths
+	}
+	all := make([]string, len(paths))
+	for i, path := range paths {
+		all[i] = withBase(path)
+	}
+	return all
 }
 
 // newQuestionCmd returns the command of a question. Some have flags that are not of the question.
@@ -93,7 +105,7 @@ func (a *asking) run(env *environment, args []string) error {
 	if err != nil {
 		return err
 	}
-	for _, path := range paths {
+	for _, path := range a.sources(paths) {
 		p, err := a.load(env, path)
 		if err != nil {
 			return err

@@ -128,7 +128,7 @@ func compareTraining(w io.Writer, training, production *view.Profile) error {
 	out.Line("The contexts of training and production overlap by %s, and %s of one behaviour would: %s.",
 		figure.Percent(r.Contexts.Percent), figure.Percent(r.Contexts.Expected), r.Verdict)
 	out.Line("Of production's CPU time in Java methods, %s is in methods that training serves: what C2 would make", figure.Percent(t.Serves))
-	out.Line("of its counts suits production, at all of %s. %s is in methods with a call or branch", figure.Plural(int64(t.Positions), "position"), figure.Percent(t.Differs))
+	out.Line("of its counts suits production, at all of %s. %s is in methods with a call, branch or check", figure.Plural(int64(t.Positions), "position"), figure.Percent(t.Differs))
 	out.Line("that differs, %s in methods that training has not counted.", figure.Percent(t.Unknown))
 	printUnserved(out, t.Unserved)
 	if err := out.Err(); err != nil {

@@ -18,6 +18,7 @@ import (
 	"github.com/ccmapd/ccmapd/cmd/internal/usage"
 	"github.com/ccmapd/ccmapd/export"
 	"github.com/ccmapd/ccmapd/internal/advice"
+	"github.com/ccmapd/ccmapd/internal/safepath"
 	"github.com/ccmapd/ccmapd/view"
 )
 
@@ -63,6 +64,8 @@ func explainRead(err error) error {
 	switch {
 	case advice.CodeOf(err) != "":
 		return err
+	case errors.Is(err, safepath.ErrOthers):
+		return err // says who can change what
 	case errors.Is(err, fs.ErrPermission):
 		return &advice.Error{Code: advice.CodeNotPermitted, Hint: "Run as the owner of the file, or as root.", Err: err}
 	case errors.Is(err, fs.ErrNotExist):

@@ -91,10 +91,8 @@ func reading(profiles func(args []string) []string, outputs func(cmd *cobra.Comm
 	}
 }
 
-// firstProfile, allProfiles and mergedProfiles return the arguments that name profiles.
+// firstProfile and mergedProfiles return the arguments that name profiles.
 func firstProfile(args []string) []string { return args[:min(1, len(args))] }
-
-func allProfiles(args []string) []string { return args }
 
 func mergedProfiles(args []string) []string {
 	paths := slices.Clone(args)

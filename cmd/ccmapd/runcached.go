@@ -9,7 +9,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"sync"
 
 	"github.com/spf13/cobra"
@@ -44,7 +43,7 @@ func (f *cachedFlags) register(cmd *cobra.Command) {
 	f.early = defaultEarly()
 	flags := cmd.Flags()
 	flags.StringVar(&f.profile, "cached", "", "begin with what `PROFILE` knows, a JVM or a module: a file, or @best:NAME of a daemon's store")
-	f.mode.Register(cmd, "mode", "with --cached: `MODE` 0 also compiles hot methods of a JVM early, 2 asks a module less")
+	f.mode.Register(cmd, "mode", "with --cached: `MODE` 0 also compiles hot methods of a JVM early; 1: PROFILE is JDK 25's\nAOT cache, which the first run writes; 2 asks a module less")
 	f.early.register(cmd)
 	flags.StringSliceVar(&f.log, "store-log", nil, "print what becomes of it, `WHAT` is "+terminal.OrList(storeLogs)+"; several with commas")
 	// The only error is that there is no such flag.
@@ -66,13 +65,10 @@ func (f *cachedFlags) check(cmd *cobra.Command, isJVM bool) error {
 	switch {
 	case f.mode.Value == modeTier:
 		return errNoTier()
-	case f.mode.Value == modeCache:
-		return withHint(usage.Errorf("--mode 1: the JVM itself keeps that profile, in JDK 25's AOT cache"),
-			"Run 'java -XX:AOTCacheOutput=app.aot …' once, and 'java -XX:AOTCache=app.aot …' from then on.")
 	case f.profile == "" && (f.mode.Value != "" || f.logs(logUse)):
 		return usage.Errorf("--mode and --store-log use are for --cached PROFILE")
 	}
-	return f.early.check(cmd, f.mode.Value)
+	return errors.Join(f.early.check(cmd, f.mode.Value), f.checkAOT())
 }
 
 func (f *cachedFlags) logs(what string) bool { return slices.Contains(f.log, what) }
@@ -83,7 +79,13 @@ func (f *cachedFlags) arguments(cmd *cobra.Command, env *environment, args []str
 	if f.profile == "" {
 		return args, ""
 	}
-	flags, dir, err := f.write(cmd.Context(), env, args)
+	var flags []string
+	var err error
+	if f.mode.Value == modeCache {
+		flags, err = f.aot(env.stderr, args)
+	} else {
+		flags, dir, err = f.write(cmd.Context(), env, args)
+	}
 	if err != nil {
 		reportError(env.stderr, cmd, fmt.Errorf("the JVM starts without a cached profile: %w", err))
 		return args, ""
@@ -93,12 +95,8 @@ func (f *cachedFlags) arguments(cmd *cobra.Command, env *environment, args []str
 
 // write writes the files for a JVM's start, and returns the flags that name them.
 func (f *cachedFlags) write(ctx context.Context, env *environment, args []string) (flags []string, dir string, err error) {
-	for _, a := range args[1:] {
-		for _, own := range []string{"-XX:CompilerDirectivesFile=", "-XX:CompileCommandFile="} {
-			if strings.HasPrefix(a, own) {
-				return nil, "", fmt.Errorf("it has %s… of its own", own)
-			}
-		}
+	if err := refuseOwn(args, "-XX:CompilerDirectivesFile=", "-XX:CompileCommandFile=", "-XX:+DisplayVMOutput"); err != nil {
+		return nil, "", err
 	}
 	if err := env.fetch(ctx, f.profile); err != nil {
 		return nil, "", err
@@ -120,7 +118,8 @@ func (f *cachedFlags) write(ctx context.Context, env *environment, args []string
 	f.sayHints(env.stderr, hints, leftOut)
 	if len(hints) > 0 {
 		path := filepath.Join(dir, "directives")
-		flags = append(flags, "-XX:+UnlockDiagnosticVMOptions", "-XX:CompilerDirectivesFile="+path)
+		// The JVM counts the directives on standard output, which is the program's.
+		flags = append(flags, "-XX:+DisplayVMOutputToStderr", "-XX:+UnlockDiagnosticVMOptions", "-XX:CompilerDirectivesFile="+path)
 		if err = writeFor(path, func(w io.Writer) error { return hotspot.WriteDirectives(w, hints) }); err != nil {
 			return nil, dir, err
 		}

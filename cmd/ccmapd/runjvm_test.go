@@ -1,7 +1,9 @@
 package main
 
 import (
+	"errors"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -81,6 +83,78 @@ func TestRunCached(t *testing.T) {
 		code, _, stderr = runWith([]string{"run", "-q", "--cached", filepath.Join(dir, "missing.json"), "--", java, "-version"}, nil)
 		if code != 0 || !strings.Contains(stderr, "the JVM starts without a cached profile") {
 			t.Errorf("without a profile: exit code %d\n%s", code, stderr)
+		}
+	}
+}
+
+// TestRunAOT: in mode 1 the first run writes the JVM's AOT cache, and the second one uses it. A JDK without one starts as
+// ever, as one does whose arguments name a cache, or whose cache is no file.
+func TestRunAOT(t *testing.T) {
+	t.Parallel()
+	for _, jdk := range jvmtest.JDKs(t) {
+		dir := t.TempDir()
+		java, jar, cache := filepath.Join(jdk.Home, "bin/java"), spinJar(t, jdk.Home, dir), filepath.Join(dir, "app.aot")
+		start := func(want string, flags ...string) {
+			t.Helper()
+			args := append([]string{"run", "-q", "-o", filepath.Join(dir, "p.json"), "--store-log", "use", "--cached", cache, "--mode", "1", "--", java}, flags...)
+			code, _, stderr := runWith(append(args, "-cp", jar, "Spin"), nil)
+			if code != 7 || !strings.Contains(stderr, want) {
+				t.Errorf("JDK %s %v: exit code %d, want 7 and %q\n%s", jdk.Name, flags, code, want, stderr)
+			}
+		}
+		if release, err := releaseOf(java); err != nil || release < firstCache {
+			start("cannot keep profiles")
+			continue
+		}
+		start("it has -XX:AOTMode=… of its own", "-XX:AOTMode=off")
+		start("cached: written: the AOT cache " + cache + ", when the program ends")
+		loaded := filepath.Join(dir, "loaded.txt")
+		start("cached: used: the AOT cache "+cache, "-Xlog:class+load:file="+loaded)
+		if text, err := os.ReadFile(loaded); err != nil || !strings.Contains(string(text), "Spin source: shared objects file") {
+			t.Errorf("JDK %s has not used its cache: %v\n%.2000s", jdk.Name, err, text)
+		}
+		if err := errors.Join(os.Remove(cache), os.Mkdir(cache, 0o700)); err != nil {
+			t.Fatal(err)
+		}
+		start("is no regular file")
+	}
+}
+
+// spinJar compiles the program into an archive, as the AOT cache takes no folders.
+func spinJar(t *testing.T, home, dir string) string {
+	t.Helper()
+	source, jar := filepath.Join(dir, "Spin.java"), filepath.Join(dir, "spin.jar")
+	if err := os.WriteFile(source, []byte(spin), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, command := range [][]string{{"javac", "-d", filepath.Join(dir, "classes"), source}, {"jar", "cf", jar, "-C", filepath.Join(dir, "classes"), "."}} {
+		if out, err := exec.Command(filepath.Join(home, "bin", command[0]), command[1:]...).CombinedOutput(); err != nil {
+			t.Fatalf("%v: %v\n%s", command, err, out)
+		}
+	}
+	return jar
+}
+
+// TestReleaseOf: the release of a JDK stands in a file beside its launcher.
+func TestReleaseOf(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	launcher, link := filepath.Join(dir, "bin/java"), filepath.Join(dir, "java")
+	if err := errors.Join(os.Mkdir(filepath.Dir(launcher), 0o700), os.WriteFile(launcher, nil, 0o700), os.Symlink(launcher, link)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := releaseOf(launcher); err == nil {
+		t.Error("a launcher alone has a release")
+	}
+	for text, want := range map[string]int{
+		"IMPLEMENTOR=\"x\"\nJAVA_VERSION=\"25.0.3\"\n": 25, "JAVA_VERSION=\"26-ea\"\n": 26, "JAVA_VERSION=\"17\"\n": 17,
+		"JAVA_RUNTIME_VERSION=\"25+36\"\n": 0, "JAVA_VERSION=\"99999.1\"": 0, "": 0,
+	} {
+		if err := os.WriteFile(filepath.Join(dir, "release"), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := releaseOf(link); got != want || (err == nil) != (want > 0) {
+			t.Errorf("%q: release %d, %v", text, got, err)
 		}
 	}
 }

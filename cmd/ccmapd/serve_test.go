@@ -216,6 +216,9 @@ func TestServeGoesOn(t *testing.T) {
 			t.Errorf("%q: %v\n%s", args, err, out)
 		}
 	}
+	if out, err := next.ask(t, "top", "@web", "--with-stored"); err != nil || !strings.Contains(out, "@web and what is stored of its build, since ") {
+		t.Errorf("with what is stored: %v\n%s", err, out)
+	}
 	if n := samplesIn(t, s.store, "web"); n <= first["web"] {
 		t.Errorf("the store has %d samples of a process that goes on, and had %d", n, first["web"])
 	}

@@ -6,18 +6,22 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"os/user"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/sys/unix"
 
 	"github.com/ccmapd/ccmapd/cmd/internal/usage"
 	"github.com/ccmapd/ccmapd/export"
 	"github.com/ccmapd/ccmapd/internal/advice"
 	"github.com/ccmapd/ccmapd/internal/figure"
 	"github.com/ccmapd/ccmapd/internal/process"
+	"github.com/ccmapd/ccmapd/internal/safepath"
 	"github.com/ccmapd/ccmapd/internal/store"
 	"github.com/ccmapd/ccmapd/internal/terminal"
 )
@@ -113,10 +117,38 @@ func (f *storeFlags) reader() (*store.Reader, error) {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil, &advice.Error{Code: advice.CodeNoTarget, Err: fmt.Errorf("there is no store in %s", f.path()),
 			Hint: "Name its directory with --dir: it is dir of [store] in the daemon's configuration. 'run --store' makes one."}
-	case errors.Is(err, fs.ErrPermission):
-		return nil, &advice.Error{Code: advice.CodeNotPermitted, Err: err, Hint: "Run as the user of the daemon, or as root."}
 	}
-	return r, err
+	return r, explainStore(err, f.path())
+}
+
+// explainStore adds to an error in reading a store who may. No other user may, not even root: who can change a
+// directory can lead root's commands to any file.
+func explainStore(err error, dir string) error {
+	if !errors.Is(err, fs.ErrPermission) && !errors.Is(err, safepath.ErrOthers) {
+		return err
+	}
+	of, others := ownerOf(dir)
+	switch {
+	case others:
+		return &advice.Error{Code: advice.CodeNotPermitted, Err: err, Hint: fmt.Sprintf(
+			"A store is for its own user: 'sudo -u %s env %s=%s ccmapd …'.\nAll that a daemon stores it also serves: @best:NAME.", of, storeVariable, terminal.Printable(dir))}
+	case errors.Is(err, fs.ErrPermission):
+		return &advice.Error{Code: advice.CodeNotPermitted, Err: err, Hint: "Run as the user whose store it is."}
+	}
+	return err // this user's own directory, which has advice
+}
+
+// ownerOf returns the user of a directory, as sudo -u takes it. others: it is neither this user nor root.
+func ownerOf(dir string) (of string, others bool) {
+	var st unix.Stat_t
+	if err := unix.Lstat(dir, &st); err != nil || int(st.Uid) == os.Geteuid() || st.Uid == 0 {
+		return "", false
+	}
+	id := strconv.Itoa(int(st.Uid))
+	if u, err := user.LookupId(id); err == nil {
+		return terminal.Printable(u.Username), true
+	}
+	return "'#" + id + "'", true
 }
 
 const storeListLong = `List lists stored profiles, by target, event, build and time.

@@ -91,7 +91,7 @@ func (s storedHere) Open(name, event string) (io.ReadCloser, error) {
 		return nil, &advice.Error{Code: advice.CodeNoTarget, Err: fmt.Errorf("%s: there is no store in %s", name, dir),
 			Hint: fmt.Sprintf("'run --store' makes one, and $%s names another. A file of that name is ./%s.", storeVariable, name)}
 	case err != nil:
-		return nil, explainRead(err)
+		return nil, explainRead(explainStore(err, dir))
 	}
 	entries, err := r.Resolve(to, store.Filter{}, time.Now())
 	if err != nil {

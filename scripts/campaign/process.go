@@ -139,13 +139,30 @@ func (p *Process) LastLine() string {
 func (p *Process) PID() int { return p.Cmd.Process.Pid }
 
 // CPU returns the CPU time that the process has used so far, by its own clock.
-func (p *Process) CPU() (time.Duration, error) {
+func (p *Process) CPU() (time.Duration, error) { return CPUOf(p.PID()) }
+
+// CPUOf returns the CPU time that any process has used so far.
+func CPUOf(pid int) (time.Duration, error) {
 	var t unix.Timespec
-	clock := int32(^p.PID()<<3 | 2) // CPUCLOCK_SCHED of the process, as in clock_getcpuclockid(3)
+	clock := int32(^pid<<3 | 2) // CPUCLOCK_SCHED of the process, as in clock_getcpuclockid(3)
 	if err := unix.ClockGettime(clock, &t); err != nil {
-		return 0, fmt.Errorf("read the CPU clock of process %d: %w", p.PID(), err)
+		return 0, fmt.Errorf("read the CPU clock of process %d: %w", pid, err)
 	}
 	return time.Duration(t.Nano()), nil
+}
+
+// Children returns the processes that the process has started.
+func (p *Process) Children() (pids []int) {
+	files, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", p.PID())) // the pattern is well-formed
+	for _, file := range files {
+		text, _ := os.ReadFile(file) // a thread may have ended
+		for _, field := range strings.Fields(string(text)) {
+			if pid, err := strconv.Atoi(field); err == nil {
+				pids = append(pids, pid)
+			}
+		}
+	}
+	return pids
 }
 
 // Memory returns the process's resident memory in bytes, or 0.

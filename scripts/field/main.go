@@ -11,6 +11,7 @@
 //	go -C scripts run ./field pgo                    a quarter of an hour: programs built with ccmapd's profile
 //	go -C scripts run ./field jvm                    ten minutes: programs on HotSpot
 //	go -C scripts run ./field hints                  ten minutes: what hints to a JVM's compiler make of a program
+//	go -C scripts run ./field cached                 ten minutes of both CPUs: starts with the profile of an earlier run
 //	go -C scripts run ./field jvmcost                half an hour: how fast they are while they are sampled
 //	go -C scripts run ./field truths                 half an hour: programs whose shares are known, and pairs without a change; also with -async FOLDER
 //	go -C scripts run ./field jvmpeer -async FOLDER  ten minutes: the same programs beside async-profiler
@@ -43,7 +44,7 @@ type field struct {
 
 var campaigns = map[string]func(context.Context, *field) error{
 	"programs": runPrograms, "lockstep": runLockstep, "repetitions": runRepetitions, "pgo": runPGO, "jvm": runJVM, "jvmcost": runJVMCost, "jvmpeer": runJVMPeer,
-	"hints": runHints, "outside": runOutside, "begun": runBegun, "truths": runTruths,
+	"hints": runHints, "outside": runOutside, "begun": runBegun, "truths": runTruths, "cached": runCached,
 }
 
 func main() {

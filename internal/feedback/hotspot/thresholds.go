@@ -23,8 +23,8 @@ const EarlyScale = 0.1
 const MostEarlyEver = 10_000
 
 // Early returns the methods that C2 had compiled and that have the most CPU time themselves, at most
-// so many: those to be compiled early at the next start. Methods that no pattern means, and
-// those whose code was thrown away often, are left out.
+// so many: those to be compiled early at the next start. Methods that no pattern or command can
+// name, and those whose code was thrown away often, are left out.
 func Early(s *ccmap.Snapshot, most int) (methods []Method) {
 	f := finder{s: s, names: s.Names(), thrown: Thrown(s)}
 	var compiled []ccmap.MethodProfile
@@ -38,7 +38,7 @@ func Early(s *ccmap.Snapshot, most int) (methods []Method) {
 	slices.SortStableFunc(compiled, func(a, b ccmap.MethodProfile) int { return cmp.Compare(weight(b.Self()), weight(a.Self())) })
 	for _, m := range compiled {
 		method, err := f.method(m.ID())
-		if err == nil && f.mayHave(method) == nil && len(methods) < most {
+		if err == nil && f.mayHave(method) == nil && mayCommand(method) && len(methods) < most {
 			methods = append(methods, method)
 		}
 	}

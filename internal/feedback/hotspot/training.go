@@ -11,13 +11,13 @@ import (
 )
 
 // Training says how well the counts of a training run serve production: whether C2, by its rules,
-// would make of each call and branch what production needs. Shares are percent of production's CPU
+// would make of each call, branch and check of a type what production needs. Shares are percent of production's CPU
 // time in the Java methods themselves, and add up to 100.
 type Training struct {
-	Serves    float64 // methods whose calls and branches all are served
+	Serves    float64 // methods whose calls, branches and checks all are served
 	Differs   float64 // methods with one that is not
 	Unknown   float64 // methods that training has not counted
-	Positions int     // calls and branches of production that were compared
+	Positions int     // calls, branches and checks of production that were compared
 	Unserved  []Unserved
 }
 
@@ -71,10 +71,10 @@ func Train(training, production *ccmap.Snapshot) Training {
 	return t
 }
 
-// plan is what C2 would make of the calls and branches of a method: nil where they have few counts.
+// plan is what C2 would make of the calls, branches and checks of a method: nil where they have few counts.
 type plan map[place][]string
 
-// place is a call or a branch.
+// place is a call, a branch or a check of a type.
 type place struct {
 	offset uint32
 	kind   ccmap.PointKind
@@ -110,6 +110,8 @@ func (p plan) unserved(at place, needs []string) string {
 const (
 	virtual = "any receiver"
 	others  = "a few others"
+	anyType = "any type"
+	null    = "null"
 )
 
 // plans returns the plan of each method by its text.
@@ -131,7 +133,9 @@ func plans(s *ccmap.Snapshot) map[string]plan {
 		switch {
 		case p.Kind == ccmap.PointBranch && p.Count >= pollution.MinCalls:
 			known[place{p.Offset, p.Kind}] = sides(p)
-		case p.Kind == ccmap.PointBranch || p.Kind == ccmap.PointCall:
+		case p.Kind == ccmap.PointType && p.Count >= pollution.MinCalls:
+			known[place{p.Offset, p.Kind}] = types(s.Names(), p)
+		case p.Kind == ccmap.PointBranch || p.Kind == ccmap.PointCall || p.Kind == ccmap.PointType:
 			known[place{p.Offset, p.Kind}] = nil
 		}
 	}
@@ -151,6 +155,19 @@ func sides(p ccmap.Point) (taken []string) {
 		if float64(v.Count) >= seldom*float64(p.Count) {
 			taken = append(taken, map[uint64]string{ccmap.BranchTaken: "taken", ccmap.BranchUntaken: "not taken"}[v.Value])
 		}
+	}
+	return taken
+}
+
+// types returns what C2 takes for granted of a checked object: its type, if there is one alone, and that it is not null
+// unless one came (GraphKit::maybe_cast_profiled_receiver and seems_never_null in opto/graphKit.cpp, JDK 17 to 25).
+func types(names *ccmap.Names, p ccmap.Point) (taken []string) {
+	taken = []string{anyType}
+	if len(p.Values) == 1 && p.Other == 0 && p.Aged == 0 {
+		taken[0] = names.At(ccmap.MethodID(p.Values[0].Value)).Name
+	}
+	if p.Nulls > 0 || p.Nulls == ccmap.NullsSeen {
+		taken = append(taken, null)
 	}
 	return taken
 }

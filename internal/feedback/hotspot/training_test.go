@@ -42,6 +42,19 @@ func branch(s *ccmap.Snapshot, taken, untaken int64) *ccmap.Snapshot {
 	return m.Snapshot()
 }
 
+// checked adds a check of a type in W.run.
+func checked(s *ccmap.Snapshot, nulls int64, counts ...int64) *ccmap.Snapshot {
+	m := ccmap.New(ccmap.Options{})
+	m.Merge(s)
+	p := ccmap.Point{Origin: ccmap.OriginVM, Kind: ccmap.PointType, Method: methodID(m, "W.run"), Offset: 5, Nulls: nulls}
+	for i, n := range counts {
+		name := string(rune('A' + i))
+		p.Values = append(p.Values, ccmap.PointValue{Value: uint64(m.Names().Intern(ccmap.Method{Name: name, Receiver: name})), Count: n})
+	}
+	m.AddPoint(p)
+	return m.Snapshot()
+}
+
 func TestTrain(t *testing.T) {
 	t.Parallel()
 	run, main := "W.run 5000", "W.main 500"
@@ -61,6 +74,11 @@ func TestTrain(t *testing.T) {
 		"a call never reached":     {counted(t, run, main), counted(t, run, main, one), 25, "at 7 never in training, A.of in production"},
 		"a method never warm":      {counted(t, main), counted(t, run, main, one), 25, "not counted in training"},
 		"a side never taken":       {branch(counted(t, run, main), 0, 500), branch(counted(t, run, main), 20, 500), 25, "at 3 not taken in training, not taken and taken in production"},
+		"nulls in production":      {checked(counted(t, run, main), 0, 500), checked(counted(t, run, main), ccmap.NullsSeen, 500), 25, "at 5 A in training, A and null in production"},
+		"nulls in training alone":  {checked(counted(t, run, main), ccmap.NullsSeen, 500), checked(counted(t, run, main), 0, 500), 100, ""},
+		"more types at a check":    {checked(counted(t, run, main), 0, 500), checked(counted(t, run, main), 0, 500, 100), 25, "at 5 A in training, any type in production"},
+		"fewer types at a check":   {checked(counted(t, run, main), 0, 500, 100), checked(counted(t, run, main), 0, 500), 25, "at 5 any type in training, A in production"},
+		"few checks in training":   {checked(counted(t, run, main), 0, 10), checked(counted(t, run, main), 0, 500, 100), 100, ""},
 		"a side taken once":        {branch(counted(t, run, main), 0, 500), branch(counted(t, run, main), 1, 500), 100, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -116,6 +134,35 @@ func TestThresholdsOfJVM(t *testing.T) {
 		out, err := exec.Command(filepath.Join(jdk.Home, "bin/java"), "-XX:CompileCommandFile="+file, "-version").CombinedOutput()
 		if err != nil || strings.Count(string(out), "double CompileThresholdScaling = 0.1") != len(methods) {
 			t.Errorf("JDK %s: %v\n%s", jdk.Name, err, out)
+		}
+	}
+}
+
+// A method with the name of a command keeps a JVM from starting: no file names one.
+func TestCommandNames(t *testing.T) {
+	t.Parallel()
+	m := sampled(t, "W.Log", "W.hot")
+	vmPoint(t, m, "W.Log 9")
+	vmPoint(t, m, "W.hot 9")
+	if early := Early(m.Snapshot(), MostEarly); len(early) != 1 || early[0].Short() != "W.hot" {
+		t.Errorf("early: %v", early)
+	}
+	method := Method{Class: "W", Name: "log", Descriptor: "()V"}
+	var text bytes.Buffer
+	if err := WriteCommands(&text, []Hint{{Action: Inline, Root: method, Caller: method, Callee: method}}); err != nil || strings.Contains(text.String(), "\ninline") {
+		t.Errorf("%v\n%s", err, text.String())
+	}
+	for _, jdk := range jvmtest.JDKs(t) {
+		help, err := exec.Command(filepath.Join(jdk.Home, "bin/java"), "-XX:CompileCommand=help", "-version").CombinedOutput()
+		_, list, _ := strings.Cut(string(help), "All available options:\n")
+		list, _, _ = strings.Cut(list, "\n\n")
+		if err != nil || list == "" {
+			t.Fatalf("JDK %s: %v\n%s", jdk.Name, err, help)
+		}
+		for line := range strings.Lines(list) {
+			if name := strings.Fields(line)[0]; mayCommand(Method{Name: name}) {
+				t.Errorf("JDK %s has a command %s", jdk.Name, name)
+			}
 		}
 	}
 }

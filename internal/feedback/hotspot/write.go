@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"unicode"
 )
@@ -86,6 +87,21 @@ func comment(h Hint) string {
 	return fmt.Sprintf("%s %s at %s:%d: %s", h.Action, h.Callee.Short(), h.Caller.Short(), h.Bytecode, reason)
 }
 
+// commandNames are the names of commands, in any case (src/hotspot/share/compiler/compilerOracle.hpp, 17 to 25). A line
+// with a method of such a name is an error to the JVM, however it is written, and the JVM does not start.
+var commandNames = strings.Fields(`
+	backgroundcompilation blackhole blocklayoutbyfrequency break breakatcompile breakatexecute
+	clonemapdebug compileonly compilethresholdscaling controlintrinsic disableintrinsic dontinline
+	dumpinline dumpreplay exclude help igvprintlevel incrementalinlineforcecleanup inline log
+	maxnodelimit memlimit memstat nortmlockeliding option print printassembly printcompilation
+	printdebuginfo printdependencies printideal printinlining printintrinsics printnmethods
+	printoptoassembly printrelocations quiet repeatcompilation replayinline testoptiondouble
+	testoptionint testoptionlist testoptionstr testoptionuint traceoptooutput traceoptopipelining
+	tracespilling usertmlockeliding vectorize vectorizedebug`)
+
+// mayCommand reports whether a command can name a method.
+func mayCommand(m Method) bool { return !slices.Contains(commandNames, strings.ToLower(m.Name)) }
+
 // WriteCommands writes a file for -XX:CompileCommandFile. Such a command holds for the
 // compilations of all methods. So there are commands to inline alone: to keep a callee out
 // everywhere would do harm where the callee belongs.
@@ -97,6 +113,8 @@ func WriteCommands(w io.Writer, hints []Hint) error {
 		switch {
 		case h.Action == KeepOut:
 			fmt.Fprintf(&text, "# not for all methods: %s\n", comment(h))
+		case !mayCommand(h.Callee):
+			fmt.Fprintf(&text, "# not by a command, for its name is one: %s\n", comment(h))
 		case !written[h.Callee]:
 			written[h.Callee] = true
 			fmt.Fprintf(&text, "# %s\ninline %s\n", comment(h), h.Callee.pattern())
