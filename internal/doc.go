@@ -7,6 +7,7 @@
 //	beat        the moments of periodic work, the same for all goroutines
 //	budget      divides a budget, and the CPU time of this process, among sessions
 //	compilation compile records: what compilers have made of methods, kept for the next run
+//	contribution what a daemon sends to the hub of its fleet
 //	cursor      numbers and texts out of foreign bytes
 //	figure      numbers for people: counts, shares, times, sizes
 //	hang        an end to reads that never return
@@ -20,6 +21,7 @@
 // The ground knows processes, files and the kernel. It stands on leaves and on the vocabulary of package ccmap:
 //
 //	ehframe     call frame information of C code
+//	fanin       from how many places methods are called: made, written and looked up
 //	gosym       symbols of Go processes: program counter table, inlining, debug files
 //	jvm         what several wings read of JVMs: attach, recordings, names
 //	kallsyms    names of the kernel's functions

@@ -249,12 +249,12 @@ func TestBoundMeta(t *testing.T) {
 		m.Interval = append(m.Interval, ccmap.IntervalChange{At: time.Duration(i), Interval: time.Duration(i / 2)})
 		m.Comments = append(m.Comments, fmt.Sprint(i))
 	}
-	boundMeta(&m)
+	BoundMeta(&m)
 	if len(m.Interval) != mostNotes || m.Interval[0].At != 0 || m.Interval[mostNotes-1].At != 998 || len(m.Comments) != mostNotes {
 		t.Errorf("%+v", m)
 	}
 	short := ccmap.Meta{Interval: []ccmap.IntervalChange{{At: 1, Interval: 5}, {At: 2, Interval: 5}, {At: 3, Interval: 6}}}
-	boundMeta(&short)
+	BoundMeta(&short)
 	if len(short.Interval) != 2 || short.Interval[1].At != 3 {
 		t.Errorf("%+v", short)
 	}

@@ -137,7 +137,7 @@ func (s *Store) mergeDay(files []found) (parts, skipped int, err error) {
 	if len(plan.Parts) < 2 {
 		return 0, skipped, nil
 	}
-	boundMeta(m.Meta())
+	BoundMeta(m.Meta())
 	plan.Path, err = s.newName(path.Dir(files[0].path), fileName{from: from, to: to, level: LevelDay, owner: files[0].owner})
 	if err != nil {
 		return 0, skipped, err
@@ -224,9 +224,9 @@ func isFile(name string) bool {
 	return ok && !n.best && path.Clean(name) == name && strings.HasPrefix(name, targetsDir+"/")
 }
 
-// boundMeta bounds what grows with each merge: the changes of the interval and the comments. Of the changes it keeps
+// BoundMeta bounds what grows with each merge: the changes of the interval and the comments. Of the changes it keeps
 // those that change something, and of these the first, the last, and some between.
-func boundMeta(m *ccmap.Meta) {
+func BoundMeta(m *ccmap.Meta) {
 	m.Interval = slices.CompactFunc(m.Interval, func(a, b ccmap.IntervalChange) bool { return a.Interval == b.Interval })
 	if n := len(m.Interval); n > mostNotes {
 		kept := make([]ccmap.IntervalChange, mostNotes)

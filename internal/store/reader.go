@@ -296,7 +296,7 @@ func (r *Reader) Sum(entries []Entry) (*ccmap.Map, error) {
 			return nil, err
 		}
 	}
-	boundMeta(sum.Meta())
+	BoundMeta(sum.Meta())
 	return sum, nil
 }
 

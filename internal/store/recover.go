@@ -140,7 +140,7 @@ func merge(k Key, streams []stream, read func(deltalog.Position) (deltalog.Frame
 			}
 		}
 	}
-	boundMeta(r.Map.Meta())
+	BoundMeta(r.Map.Meta())
 	return r, nil
 }
 

@@ -1,0 +1,265 @@
+package hub
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/ccmapd/ccmapd/ccmap"
+	"github.com/ccmapd/ccmapd/export"
+	"github.com/ccmapd/ccmapd/hub/bucket"
+	"github.com/ccmapd/ccmapd/internal/contribution"
+	"github.com/ccmapd/ccmapd/internal/store"
+)
+
+// Bounds of a step of the aggregator: it commits, and then forgets what it has read.
+const (
+	stepCount     = 200
+	stepBytes     = 64 << 20
+	mostSegment   = 80 << 20 // bytes
+	mostAggregate = 256 << 20
+	mapBytes      = 64 << 20 // an aggregate that outgrows it is pruned
+	mostTries     = 100      // of a commit that others are always before
+)
+
+// aggregator merges segments into the aggregates of builds. One goroutine calls its methods; others, and other
+// processes, may work on the same bucket.
+type aggregator struct {
+	bucket bucket.Bucket
+	log    *slog.Logger
+	count  *counters
+	now    func() time.Time
+	oldest time.Time // of all segments, when they were listed
+}
+
+// segment is a segment that was read.
+type segment struct {
+	key  string
+	left bool // it has something for a later version, or for another try: it stays
+}
+
+// arrived is a contribution of a segment.
+type arrived struct {
+	contribution.Frame
+	profile *ccmap.Snapshot
+	of      *segment
+}
+
+// round merges all segments that there are when it begins. An error of one build leaves its segments for the next
+// round, and the others go on.
+func (a *aggregator) round(ctx context.Context) error {
+	keys, err := listSegments(ctx, a.bucket)
+	if err != nil || len(keys) == 0 {
+		return err
+	}
+	a.oldest = segmentTime(keys[0])
+	var all error
+	for len(keys) > 0 && ctx.Err() == nil {
+		n, err := a.step(ctx, keys)
+		all = errors.Join(all, err)
+		if n == 0 {
+			break
+		}
+		keys = keys[n:]
+	}
+	return all
+}
+
+// listSegments returns the keys of all segments, the oldest first, as far as clocks agree.
+func listSegments(ctx context.Context, b bucket.Bucket) (keys []string, err error) {
+	for e, err := range b.List(ctx, segmentsDir) {
+		if err != nil {
+			return nil, fmt.Errorf("list segments: %w", err)
+		}
+		keys = append(keys, e.Key)
+	}
+	return keys, nil
+}
+
+// segmentTime returns when a segment was written, by the clock of its hub; the zero time if its name does not say.
+func segmentTime(key string) time.Time {
+	stamp, _, _ := strings.Cut(strings.TrimPrefix(key, segmentsDir), "-")
+	ms, err := strconv.ParseInt(stamp, 10, 64)
+	if err != nil {
+		return time.Time{}
+	}
+	return time.UnixMilli(ms)
+}
+
+// step reads the first segments, commits what they have, and removes them. It returns how many it has read.
+func (a *aggregator) step(ctx context.Context, keys []string) (n int, err error) {
+	var segments []*segment
+	builds := make(map[string][]arrived)
+	for count, size := 0, 0; n < len(keys) && count < stepCount && size < stepBytes; n++ {
+		s, list, bytes, err := a.read(ctx, keys[n])
+		if err != nil {
+			return n, err
+		}
+		if s == nil {
+			continue // another aggregator has removed it
+		}
+		segments = append(segments, s)
+		count, size = count+len(list), size+bytes
+		for _, c := range list {
+			id := idOf(c.Key)
+			builds[id] = append(builds[id], c)
+		}
+	}
+	for _, id := range slices.Sorted(maps.Keys(builds)) {
+		if failed := a.commit(ctx, id, builds[id]); failed != nil {
+			err = errors.Join(err, failed)
+			for _, c := range builds[id] {
+				c.of.left = true
+			}
+		}
+	}
+	for _, s := range segments {
+		if !s.left {
+			err = errors.Join(err, a.bucket.Delete(ctx, s.key))
+		}
+	}
+	return n, err
+}
+
+// read reads a segment. What is damaged goes to bad/; what is of a later version stays for a later aggregator. The
+// segment is nil if it is gone.
+func (a *aggregator) read(ctx context.Context, key string) (s *segment, list []arrived, size int, err error) {
+	body, _, err := a.bucket.Get(ctx, key, mostSegment)
+	if errors.Is(err, bucket.ErrNotFound) {
+		return nil, nil, 0, nil
+	}
+	if err != nil {
+		return nil, nil, 0, fmt.Errorf("read segment: %w", err)
+	}
+	s = &segment{key: key}
+	place := 0
+	for frame, err := range contribution.Scan(body) {
+		place++
+		var profile *ccmap.Snapshot
+		if err == nil {
+			profile, err = readContribution(frame)
+		}
+		switch {
+		case errors.Is(err, contribution.ErrNewer), errors.Is(err, export.ErrVersion):
+			s.left = true
+			a.count.newer.Inc()
+		case err != nil:
+			a.log.Warn("set a contribution aside", "segment", key, "number", place, "error", err)
+			a.count.bad.Inc()
+			name := badDir + strings.TrimPrefix(key, segmentsDir) + "-" + strconv.Itoa(place)
+			if err := a.bucket.Put(ctx, name, frame.Bytes, bucket.Condition{}); err != nil {
+				return nil, nil, 0, fmt.Errorf("set aside: %w", err)
+			}
+		default:
+			list = append(list, arrived{frame, profile, s})
+		}
+	}
+	return s, list, len(body), nil
+}
+
+// commit merges the contributions that are new into the aggregate of their build.
+func (a *aggregator) commit(ctx context.Context, id string, list []arrived) error {
+	for range mostTries {
+		m, tag, err := readManifest(ctx, a.bucket, id)
+		if err != nil {
+			return err
+		}
+		fresh := a.take(m, list)
+		if len(fresh) == 0 {
+			return nil
+		}
+		before := m.Aggregate
+		m.advance()
+		err = a.merge(ctx, id, m, fresh)
+		if errors.Is(err, bucket.ErrNotFound) {
+			if is, _, err2 := readManifest(ctx, a.bucket, id); err2 == nil && is.Aggregate != before {
+				continue // another aggregator was faster, and garbage was collected
+			}
+		}
+		if err != nil {
+			return fmt.Errorf("merge build %s: %w", id, err)
+		}
+		done, err := swap(ctx, a.bucket, id, m, tag)
+		if err != nil {
+			return err
+		}
+		if done {
+			a.count.merged.Add(float64(len(fresh)))
+			return nil
+		}
+		a.count.lostRaces.Inc()
+	}
+	return fmt.Errorf("merge build %s: others were faster %d times", id, mostTries)
+}
+
+// take notes contributions in a manifest, and returns those that it did not have.
+func (a *aggregator) take(m *manifest, list []arrived) (new []arrived) {
+	now := a.now()
+	for _, c := range list {
+		switch m.judge(c.Key, c.Body) {
+		case fresh:
+			m.note(c.Key, c.Body, now)
+			new = append(new, c)
+		case cloned:
+			a.count.cloned.Inc()
+		default:
+			a.count.duplicates.Inc()
+		}
+	}
+	m.forget(now, a.oldest)
+	return new
+}
+
+// merge writes the next aggregate, and names it in the manifest. The name is of the generation and the nonce, and not
+// of the content: two aggregators that made the same bytes would have one object, and one of them would think that it
+// may be removed.
+func (a *aggregator) merge(ctx context.Context, id string, m *manifest, list []arrived) error {
+	sum, err := readAggregate(ctx, a.bucket, m)
+	if err != nil {
+		return err
+	}
+	for _, c := range list {
+		if err := sum.Merge(c.profile); err != nil {
+			return err
+		}
+	}
+	strip(sum.Meta())
+	s := sum.Snapshot()
+	body, err := writeProfile(s)
+	if err != nil {
+		return err
+	}
+	quality := store.QualityOf(s)
+	m.Samples, m.Independent, m.Updated = quality.Samples, quality.Independent, a.now().UTC()
+	m.Aggregate = fmt.Sprintf("%s%s/build/%d-%s.json.zst", aggregatesDir, id, m.Generation, m.Nonce)
+	err = a.bucket.Put(ctx, m.Aggregate, body, bucket.Condition{Absent: true})
+	if errors.Is(err, bucket.ErrCondition) && equalBytes(ctx, a.bucket, m.Aggregate, body) {
+		err = nil // its answer was lost
+	}
+	return err
+}
+
+// readAggregate returns the aggregate of a manifest, as a map that can grow.
+func readAggregate(ctx context.Context, b bucket.Bucket, m *manifest) (*ccmap.Map, error) {
+	sum := ccmap.New(ccmap.Options{MaxBytes: mapBytes})
+	if m.Aggregate == "" {
+		return sum, nil
+	}
+	body, _, err := b.Get(ctx, m.Aggregate, mostAggregate)
+	if err != nil {
+		return nil, fmt.Errorf("read aggregate: %w", err)
+	}
+	read, _, err := export.Read(bytes.NewReader(body), export.ReadOptions{MaxMemory: 512 << 20})
+	if err != nil {
+		return nil, fmt.Errorf("read aggregate %s: %w", m.Aggregate, err)
+	}
+	read.SetMaxBytes(mapBytes)
+	return read, nil
+}

@@ -1,0 +1,321 @@
+package hub
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/ccmapd/ccmapd/ccmap"
+	"github.com/ccmapd/ccmapd/export"
+	"github.com/ccmapd/ccmapd/hub/bucket"
+	"github.com/ccmapd/ccmapd/internal/contribution"
+	"github.com/ccmapd/ccmapd/internal/fanin"
+)
+
+// routes has all that the hub answers. What needs a token says so.
+func (h *Hub) routes(metrics prometheus.Gatherer) *http.ServeMux {
+	mux := http.NewServeMux()
+	mux.Handle("POST /v1/contributions", h.handle(true, h.contribute))
+	mux.Handle("GET /v1/builds", h.handle(false, h.builds))
+	mux.Handle("GET /v1/best", h.handle(false, h.best))
+	mux.Handle("GET /v1/fanin", h.handle(false, h.fanin))
+	mux.Handle("GET /v1/methods", h.handle(false, h.methods))
+	mux.Handle("GET /metrics", h.handle(false, func(w http.ResponseWriter, r *http.Request, t token) error {
+		if !t.permits("*") {
+			return refuse(http.StatusForbidden, "metrics are of all targets: the token must permit *")
+		}
+		promhttp.HandlerFor(metrics, promhttp.HandlerOpts{}).ServeHTTP(w, r)
+		return nil
+	}))
+	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "ok\n") })
+	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
+		if !h.working.Load() {
+			http.Error(w, "the bucket does not answer", http.StatusServiceUnavailable)
+			return
+		}
+		io.WriteString(w, "ok\n")
+	})
+	return mux
+}
+
+// ServeHTTP implements [http.Handler].
+func (h *Hub) ServeHTTP(w http.ResponseWriter, r *http.Request) { h.mux.ServeHTTP(w, r) }
+
+// refusal is an answer that is no success.
+type refusal struct {
+	status int
+	text   string
+}
+
+func (r *refusal) Error() string { return r.text }
+
+func refuse(status int, format string, args ...any) error {
+	return &refusal{status, fmt.Sprintf(format, args...)}
+}
+
+// handle answers requests whose token has the right to write, or to read. Errors of the bucket are for the log: they
+// may name what the client is not to know.
+func (h *Hub) handle(writes bool, serve func(http.ResponseWriter, *http.Request, token) error) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		err := h.authorized(r, writes, func(t token) error { return serve(w, r, t) })
+		if err == nil {
+			return
+		}
+		var is *refusal
+		if !errors.As(err, &is) {
+			h.Logger.Error("cannot answer", "path", r.URL.Path, "error", err)
+			is = &refusal{http.StatusServiceUnavailable, "the bucket does not answer: send it again later"}
+		}
+		h.count.refused.WithLabelValues(fmt.Sprint(is.status)).Inc()
+		if is.status == http.StatusServiceUnavailable || is.status == http.StatusTooManyRequests {
+			w.Header().Set("Retry-After", "60")
+		}
+		http.Error(w, is.text, is.status)
+	})
+}
+
+func (h *Hub) authorized(r *http.Request, writes bool, serve func(token) error) error {
+	text, found := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
+	t, known := h.tokens.Load().find(text)
+	switch {
+	case !found || !known:
+		return refuse(http.StatusUnauthorized, "no known token: send it as Authorization: Bearer TOKEN")
+	case t.writes != writes:
+		return refuse(http.StatusForbidden, "the token has another right")
+	}
+	return serve(t)
+}
+
+// contribute takes one contribution. It answers when the contribution is durable, or is in the aggregate already.
+func (h *Hub) contribute(w http.ResponseWriter, r *http.Request, t token) error {
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, contribution.MostBody+contribution.MostKey))
+	var large *http.MaxBytesError
+	if errors.As(err, &large) {
+		return refuse(http.StatusRequestEntityTooLarge, "more than %d bytes", large.Limit)
+	}
+	if err != nil {
+		return refuse(http.StatusBadRequest, "read contribution: %v", err)
+	}
+	f, err := contribution.One(body)
+	switch {
+	case errors.Is(err, contribution.ErrNewer):
+		return refuse(http.StatusServiceUnavailable, "%v: update the hub", err)
+	case err != nil:
+		return refuse(http.StatusBadRequest, "read contribution: %v", err)
+	case !t.permits(f.Key.Target) || !t.isInstance(f.Key.Instance):
+		return refuse(http.StatusForbidden, "the token is for other targets or another instance")
+	}
+	if what := h.meter.take(f.Key.Target, f.Key.Instance, len(body), time.Now()); what != "" {
+		return refuse(http.StatusTooManyRequests, "the quota of %s is used up for this hour", what)
+	}
+	fresh, err := h.isFresh(r.Context(), f)
+	if err != nil {
+		return err
+	}
+	if fresh {
+		if err := h.inspect(r.Context(), f); err != nil {
+			return err
+		}
+		if err := h.makeRoom(r.Context(), f); err != nil {
+			return err
+		}
+		err := h.intake.add(r.Context(), f.Bytes)
+		if errors.Is(err, errFull) {
+			return refuse(http.StatusServiceUnavailable, "%v", err)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	w.WriteHeader(http.StatusNoContent)
+	return nil
+}
+
+// isFresh asks what the aggregate has, as it was a few seconds ago: the aggregator decides.
+func (h *Hub) isFresh(ctx context.Context, f contribution.Frame) (bool, error) {
+	m, err := h.catalog.get(ctx, idOf(f.Key))
+	if err != nil && !errors.Is(err, errNewer) {
+		return false, err
+	}
+	if err != nil {
+		return true, nil // for a later aggregator
+	}
+	switch m.judge(f.Key, f.Body) {
+	case duplicate:
+		return false, nil
+	case cloned:
+		return false, refuse(http.StatusConflict, "another contribution has this number: make a new instance")
+	case over:
+		return false, refuse(http.StatusGone, "this epoch is over: begin another")
+	}
+	if m.isOld(f.Key, time.Now()) {
+		return false, refuse(http.StatusGone, "this epoch is over: begin another")
+	}
+	return true, nil
+}
+
+// makeRoom refuses what would begin a build that is one too many.
+func (h *Hub) makeRoom(ctx context.Context, f contribution.Frame) error {
+	m, err := h.catalog.get(ctx, idOf(f.Key))
+	if errors.Is(err, errNewer) || err == nil && m.Generation > 0 {
+		return nil
+	}
+	room, err := h.catalog.hasRoom(ctx, idOf(f.Key), h.meter.Builds)
+	if err == nil && !room {
+		err = refuse(http.StatusTooManyRequests, "the hub has %d builds, which is all that it takes", h.meter.Builds)
+	}
+	return err
+}
+
+// inspect refuses poison before it is in a segment. Few are read at once: each takes memory.
+func (h *Hub) inspect(ctx context.Context, f contribution.Frame) error {
+	select {
+	case h.decoding <- struct{}{}:
+		defer func() { <-h.decoding }()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	_, err := readContribution(f)
+	if errors.Is(err, export.ErrVersion) {
+		return refuse(http.StatusServiceUnavailable, "read profile: %v: update the hub", err)
+	}
+	if err != nil {
+		return refuse(http.StatusUnprocessableEntity, "read profile: %v", err)
+	}
+	return nil
+}
+
+func (h *Hub) builds(w http.ResponseWriter, r *http.Request, t token) error {
+	target := r.URL.Query().Get("target")
+	list, err := h.catalog.builds(r.Context(), func(of string) bool {
+		return t.permits(of) && (target == "" || of == target)
+	})
+	if err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	return json.NewEncoder(w).Encode(list)
+}
+
+// wanted returns the id of the build that a request names: ?target=T&build=B&unit=cpu/nanoseconds.
+func wanted(r *http.Request, t token) (string, error) {
+	q := r.URL.Query()
+	kind, base, found := strings.Cut(cmp.Or(q.Get("unit"), "cpu/nanoseconds"), "/")
+	if q.Get("target") == "" || q.Get("build") == "" || !found {
+		return "", refuse(http.StatusBadRequest, "name ?target=, &build= and perhaps &unit=KIND/BASE: GET /v1/builds has them")
+	}
+	if !t.permits(q.Get("target")) {
+		return "", refuse(http.StatusForbidden, "the token is for other targets")
+	}
+	return idOf(contribution.Key{Target: q.Get("target"), Build: q.Get("build"), Kind: kind, Base: base}), nil
+}
+
+var errNoBuild = refuse(http.StatusNotFound, "no such build: GET /v1/builds has those that there are")
+
+// answer sends a body of an aggregate, unless the client has it.
+func answer(w http.ResponseWriter, r *http.Request, m *manifest, kind string, body func() ([]byte, error)) error {
+	w.Header().Set("ETag", m.tag())
+	if r.Header.Get("If-None-Match") == m.tag() {
+		w.WriteHeader(http.StatusNotModified)
+		return nil
+	}
+	b, err := body()
+	if err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", kind)
+	_, err = w.Write(b)
+	if err != nil {
+		return refuse(http.StatusRequestTimeout, "the client is gone")
+	}
+	return nil
+}
+
+// best sends the aggregate of a build, as a file of the store.
+func (h *Hub) best(w http.ResponseWriter, r *http.Request, t token) error {
+	id, err := wanted(r, t)
+	if err != nil {
+		return err
+	}
+	m, err := h.catalog.get(r.Context(), id)
+	if err != nil {
+		return err
+	}
+	if m.Aggregate == "" {
+		return errNoBuild
+	}
+	return answer(w, r, m, "application/zstd", func() ([]byte, error) {
+		body, _, err := h.Bucket.Get(r.Context(), m.Aggregate, mostAggregate)
+		if !errors.Is(err, bucket.ErrNotFound) {
+			return body, err
+		}
+		return nil, refuse(http.StatusServiceUnavailable, "the profile has just changed: ask again")
+	})
+}
+
+// servePart sends what is made of an aggregate.
+func (h *Hub) servePart(w http.ResponseWriter, r *http.Request, t token, name, kind string, make func(*ccmap.Snapshot) ([]byte, error)) error {
+	id, err := wanted(r, t)
+	if err != nil {
+		return err
+	}
+	body, m, err := h.catalog.part(r.Context(), id, name, make)
+	if err != nil {
+		return err
+	}
+	if m.Aggregate == "" {
+		return errNoBuild
+	}
+	return answer(w, r, m, kind, func() ([]byte, error) { return body, nil })
+}
+
+func (h *Hub) methods(w http.ResponseWriter, r *http.Request, t token) error {
+	return h.servePart(w, r, t, "methods", "application/json", methodsOf)
+}
+
+// fanin sends the fan-in of a build as a file, or with ?method= of one method as JSON.
+func (h *Hub) fanin(w http.ResponseWriter, r *http.Request, t token) error {
+	q := r.URL.Query()
+	if !q.Has("method") {
+		return h.servePart(w, r, t, "fanin", "application/octet-stream", faninOf)
+	}
+	id, err := wanted(r, t)
+	if err != nil {
+		return err
+	}
+	body, m, err := h.catalog.part(r.Context(), id, "fanin", faninOf)
+	if err != nil {
+		return err
+	}
+	if m.Aggregate == "" {
+		return errNoBuild
+	}
+	file, err := fanin.Open(body)
+	if err != nil {
+		return err
+	}
+	var hash uint64
+	if text := q.Get("body"); text != "" {
+		if _, err := fmt.Sscanf(text, "%x", &hash); err != nil {
+			return refuse(http.StatusBadRequest, "body %.20q is no number in hex", text)
+		}
+	}
+	found, known, err := file.Load(fanin.Key{Name: q.Get("method"), Signature: q.Get("signature"), Body: hash})
+	if err != nil {
+		return err
+	}
+	if !known {
+		return refuse(http.StatusNotFound, "the build has no such method, of that signature and body")
+	}
+	w.Header().Set("Content-Type", "application/json")
+	return json.NewEncoder(w).Encode(found)
+}

@@ -1,0 +1,134 @@
+package hub
+
+import (
+	"context"
+	"crypto/rand"
+	"log/slog"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/ccmapd/ccmapd/hub/bucket"
+)
+
+// Options of a hub.
+type Options struct {
+	Bucket bucket.Bucket
+	Tokens *Tokens
+	Logger *slog.Logger  // nil: none
+	Window time.Duration // that a contribution waits for others of its segment; default 250 ms
+	Round  time.Duration // from one round of the aggregator to the next, unless much waits; default 5 min
+	Quotas Quotas
+}
+
+// Hub takes contributions, merges them, and serves the sums. It is an [http.Handler].
+type Hub struct {
+	Options
+	intake     *intake
+	aggregator *aggregator
+	lease      *lease
+	catalog    *catalog
+	meter      *meter
+	count      *counters
+	tokens     atomic.Pointer[Tokens]
+	decoding   chan struct{} // of size mostDecoding
+	mux        *http.ServeMux
+	working    atomic.Bool // the bucket has answered lately
+}
+
+const (
+	mostDecoding = 2                // contributions that are read at once
+	poll         = 10 * time.Second // from one look at the segments to the next
+	collecting   = 30 * time.Minute
+	manyWaiting  = 200 // contributions that begin a round early
+)
+
+// New returns a hub. Its bucket must have passed [bucket.Check].
+func New(o Options) *Hub {
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	if o.Window == 0 {
+		o.Window = 250 * time.Millisecond
+	}
+	if o.Round == 0 {
+		o.Round = 5 * time.Minute
+	}
+	name := strings.ToLower(rand.Text())
+	registry := prometheus.NewRegistry()
+	count := newCounters(registry)
+	h := &Hub{
+		Options: o, count: count, catalog: newCatalog(o.Bucket), meter: &meter{Quotas: o.Quotas.withDefaults()},
+		intake:     newIntake(o.Bucket, name, o.Window, count),
+		aggregator: &aggregator{bucket: o.Bucket, log: o.Logger, count: count, now: time.Now},
+		lease:      &lease{bucket: o.Bucket, name: name},
+		decoding:   make(chan struct{}, mostDecoding),
+	}
+	h.tokens.Store(o.Tokens)
+	h.working.Store(true)
+	h.mux = h.routes(registry)
+	return h
+}
+
+// SetTokens changes who may do what, for the requests that follow.
+func (h *Hub) SetTokens(t *Tokens) { h.tokens.Store(t) }
+
+// Run writes and merges until ctx is done. What waits is written then; what was not merged, the next hub merges.
+func (h *Hub) Run(ctx context.Context) {
+	var all sync.WaitGroup
+	all.Go(func() { h.intake.run(ctx) })
+	all.Go(func() { h.aggregate(ctx) })
+	all.Wait()
+}
+
+// aggregate looks for segments now and then. A round costs the store a few requests for each build: so it begins when
+// much waits, or after a while.
+func (h *Hub) aggregate(ctx context.Context) {
+	ticker := time.NewTicker(min(poll, h.Round))
+	defer ticker.Stop()
+	round, collected := time.Now(), time.Now()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+		if !h.lease.hold(ctx, time.Now()) {
+			continue
+		}
+		keys, err := listSegments(ctx, h.Bucket)
+		h.working.Store(err == nil)
+		if err == nil && len(keys) > 0 && (waiting(keys) >= manyWaiting || time.Since(round) >= h.Round) {
+			err = h.aggregator.round(ctx)
+			h.count.rounds.Inc()
+			round = time.Now()
+		}
+		if err == nil && time.Since(collected) >= collecting {
+			err = h.aggregator.collect(ctx)
+			collected = time.Now()
+		}
+		if err != nil && ctx.Err() == nil {
+			h.count.failures.Inc()
+			h.Logger.Error("cannot merge all that waits", "error", err)
+		}
+	}
+}
+
+// waiting returns how many contributions segments have, by their names.
+func waiting(keys []string) (n int) {
+	for _, key := range keys {
+		count := 0
+		for _, digit := range key[strings.LastIndexByte(key, '-')+1:] {
+			if digit < '0' || digit > '9' || count > segmentCount {
+				break
+			}
+			count = 10*count + int(digit-'0')
+		}
+		n += max(count, 1)
+	}
+	return n
+}

@@ -1,0 +1,269 @@
+package hub
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"path/filepath"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/ccmapd/ccmapd/hub/bucket"
+)
+
+// fleet is the daemons of a test: what they have to send, and what was acknowledged. mu guards the rest.
+type fleet struct {
+	all []sent
+
+	mu    sync.Mutex
+	r     *rand.Rand
+	acked []bool
+	kills int
+}
+
+func newFleet(t testing.TB, seed uint64, instances, each int) *fleet {
+	f := &fleet{r: rand.New(rand.NewPCG(seed, 0))}
+	for i := range instances {
+		for seq := range each {
+			target := []string{"web", "batch"}[i%2]
+			f.all = append(f.all, newSent(t, testKey(target, i, uint64(seq+1)), randomProfile(f.r, 3).Snapshot()))
+		}
+	}
+	f.acked = make([]bool, len(f.all))
+	return f
+}
+
+// choose returns a few contributions, in any order: those that were not acknowledged, and some that were.
+func (f *fleet) choose() (chosen []int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for range 1 + f.r.IntN(5) {
+		i := f.r.IntN(len(f.all))
+		if !f.acked[i] || f.r.IntN(20) == 0 {
+			chosen = append(chosen, i)
+		}
+	}
+	return chosen
+}
+
+func (f *fleet) ack(chosen []int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, i := range chosen {
+		f.acked[i] = true
+	}
+}
+
+func (f *fleet) pick(n int) int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.r.IntN(n)
+}
+
+// live is the life of a hub, from its start until it is killed. It takes contributions, merges and collects garbage in
+// any order. For its garbage collector each object is old enough.
+func (f *fleet) live(t testing.TB, b bucket.Bucket, name string) {
+	m := &mortal{Bucket: b, r: rand.New(rand.NewPCG(uint64(f.pick(1<<30)), 1)), left: 1 + f.pick(25), rough: 0.1}
+	in, a := newIntake(m, name, 0, newCounters(prometheus.NewRegistry())), testAggregator(m)
+	a.now = func() time.Time { return time.Now().Add(2 * garbageAge) }
+	for m.alive() {
+		switch f.pick(5) {
+		case 0:
+			a.collect(t.Context()) // its error, as all others here, is of the bucket
+		case 1, 2:
+			a.round(t.Context())
+		default:
+			chosen := f.choose()
+			var list []sent
+			for _, i := range chosen {
+				list = append(list, f.all[i])
+			}
+			if len(list) > 0 && in.write(t.Context(), batchOf(list)) == nil {
+				f.ack(chosen)
+			}
+		}
+	}
+	f.mu.Lock()
+	f.kills++
+	f.mu.Unlock()
+}
+
+func (m *mortal) alive() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.left > 0
+}
+
+// finish has a hub that lives send, merge and collect all that is left.
+func (f *fleet) finish(t testing.TB, b bucket.Bucket) {
+	for i, s := range f.all {
+		if !f.acked[i] {
+			putSegment(t, b, s)
+		}
+	}
+	a := testAggregator(b)
+	a.now = func() time.Time { return time.Now().Add(2 * garbageAge) }
+	if err := errors.Join(a.round(t.Context()), a.collect(t.Context())); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// testKills kills hubs between any two of their steps, two at a time, and compares the sums with the offline merge.
+func testKills(t *testing.T, b bucket.Bucket, seed uint64, kills int) {
+	f := newFleet(t, seed, 20, max(kills/12, 8))
+	var hubs sync.WaitGroup
+	for worker := range 2 {
+		hubs.Go(func() {
+			for life := range kills / 2 {
+				f.live(t, b, fmt.Sprintf("hub%d.%d", worker, life))
+			}
+		})
+	}
+	hubs.Wait()
+	acked := 0
+	for _, is := range f.acked {
+		if is {
+			acked++
+		}
+	}
+	f.finish(t, b)
+	t.Logf("%d kills; %d of %d contributions were acknowledged by hubs that were killed later", f.kills, acked, len(f.all))
+	if f.kills < kills-1 || acked < len(f.all)/10 {
+		t.Error("too little happened for a test")
+	}
+	checkSums(t, b, f.all)
+	if left := keysOf(t, b, segmentsDir); len(left) > 0 {
+		t.Errorf("%d segments are left", len(left))
+	}
+	if bad := keysOf(t, b, badDir); len(bad) > 0 {
+		t.Errorf("%q were set aside", bad)
+	}
+	if keys := keysOf(t, b, aggregatesDir); len(keys) != 4 { // of two builds, the manifest and the aggregate
+		t.Errorf("garbage is left: %q", keys)
+	}
+}
+
+func TestKills(t *testing.T) {
+	t.Parallel()
+	testKills(t, newMemory(), 1, 1000)
+}
+
+func TestKillsInDir(t *testing.T) {
+	t.Parallel()
+	d, err := bucket.OpenDir(filepath.Join(t.TempDir(), "bucket"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	testKills(t, d, 2, 100)
+}
+
+// TestStoppedAggregator: an aggregator is stopped between its object and its manifest, for so long that the object is
+// taken for garbage and removed. It then must not name the object.
+func TestStoppedAggregator(t *testing.T) {
+	t.Parallel()
+	b := newMemory()
+	f := newFleet(t, 3, 1, 2)
+	putSegment(t, b, f.all[0])
+	stopped := &mortal{Bucket: b, r: rand.New(rand.NewPCG(1, 1)), left: 1000}
+	once := sync.Once{}
+	stopped.before = func(op, key string) {
+		if _, is := isManifest(key); !is || op != "put" {
+			return
+		}
+		once.Do(func() {
+			later := testAggregator(b)
+			later.now = func() time.Time { return time.Now().Add(2 * garbageAge) }
+			if err := later.collect(t.Context()); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	for _, s := range f.all {
+		putSegment(t, b, s)
+		if err := testAggregator(stopped).round(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	checkSums(t, b, f.all)
+}
+
+// TestSameBytes: two aggregators make the same aggregate. The one that is too late, and the garbage collector, must
+// not remove the other's.
+func TestSameBytes(t *testing.T) {
+	t.Parallel()
+	b := newMemory()
+	f := newFleet(t, 4, 1, 1)
+	putSegment(t, b, f.all[0])
+	late := &mortal{Bucket: b, r: rand.New(rand.NewPCG(1, 1)), left: 1000}
+	once := sync.Once{}
+	late.before = func(op, key string) {
+		if _, is := isManifest(key); is && op == "put" {
+			once.Do(func() {
+				if err := testAggregator(b).round(t.Context()); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+	}
+	a := testAggregator(late)
+	a.now = func() time.Time { return time.Now().Add(2 * garbageAge) }
+	if err := errors.Join(a.round(t.Context()), a.collect(t.Context())); err != nil {
+		t.Fatal(err)
+	}
+	checkSums(t, b, f.all)
+	if keys := keysOf(t, b, aggregatesDir); len(keys) != 2 {
+		t.Errorf("garbage is left: %q", keys)
+	}
+}
+
+// TestRoundsEnd: a round commits now and then, so that a hub that is killed soon gets on with each life.
+func TestRoundsEnd(t *testing.T) {
+	t.Parallel()
+	b := newMemory()
+	f := newFleet(t, 5, 20, 50)
+	for chunk := range slices.Chunk(f.all, 20) {
+		putSegment(t, b, chunk...)
+	}
+	before := len(keysOf(t, b, segmentsDir))
+	for range 40 {
+		m := &mortal{Bucket: b, r: rand.New(rand.NewPCG(1, 1)), left: 35}
+		testAggregator(m).round(t.Context()) // is killed, unless little is left
+		after := len(keysOf(t, b, segmentsDir))
+		if after == 0 {
+			checkSums(t, b, f.all)
+			return
+		}
+		if after >= before {
+			t.Fatalf("%d segments wait before a round, and %d after it", before, after)
+		}
+		before = after
+	}
+	t.Errorf("%d segments still wait", before)
+}
+
+// TestLostAnswers: each write of the manifest and of the aggregate is done, and then refused as one that comes twice.
+func TestLostAnswers(t *testing.T) {
+	t.Parallel()
+	b := newMemory()
+	f := newFleet(t, 6, 2, 4)
+	for _, s := range f.all {
+		m := &mortal{Bucket: b, r: rand.New(rand.NewPCG(1, 1)), left: 1000, rough: 0}
+		twice := &again{m}
+		putSegment(t, twice, s)
+		if err := testAggregator(twice).round(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if left := keysOf(t, b, segmentsDir); len(left) > 0 {
+			t.Fatalf("%d segments are left: the aggregator does not know its own write", len(left))
+		}
+	}
+	checkSums(t, b, f.all)
+	if keys := keysOf(t, b, aggregatesDir); len(keys) != 2+len(f.all) {
+		t.Errorf("%d objects, want two manifests and one aggregate for each of %d contributions", len(keys), len(f.all))
+	}
+}

@@ -1,0 +1,37 @@
+package hub
+
+import "github.com/prometheus/client_golang/prometheus"
+
+// counters are the hub's metrics.
+type counters struct {
+	accepted, segments, merged, duplicates, cloned, newer, bad, lostRaces, garbage prometheus.Counter
+	refused                                                                        *prometheus.CounterVec
+	rounds                                                                         prometheus.Counter
+	failures                                                                       prometheus.Counter
+}
+
+func newCounters(to prometheus.Registerer) *counters {
+	counter := func(name, help string) prometheus.Counter {
+		c := prometheus.NewCounter(prometheus.CounterOpts{Name: "ccmapd_hub_" + name + "_total", Help: help})
+		to.MustRegister(c)
+		return c
+	}
+	c := &counters{
+		accepted:   counter("accepted", "Contributions that were acknowledged."),
+		segments:   counter("segments", "Segments that were written."),
+		merged:     counter("merged", "Contributions that were merged into an aggregate."),
+		duplicates: counter("duplicates", "Contributions that an aggregate had already."),
+		cloned:     counter("cloned", "Contributions whose number another body has: two machines have one instance."),
+		newer:      counter("newer", "Contributions of a later version, met in segments."),
+		bad:        counter("bad", "Contributions that were set aside, as they could not be read."),
+		lostRaces:  counter("lost_races", "Commits that another aggregator was before."),
+		garbage:    counter("garbage", "Objects that were removed, as no manifest names them."),
+		rounds:     counter("rounds", "Rounds of the aggregator."),
+		failures:   counter("failures", "Rounds of the aggregator and segments that failed: see the log."),
+		refused: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "ccmapd_hub_refused_total", Help: "Requests that were refused, by status.",
+		}, []string{"status"}),
+	}
+	to.MustRegister(c.refused)
+	return c
+}
