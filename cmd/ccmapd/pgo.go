@@ -8,17 +8,19 @@ import (
 
 const pgoLong = `Pgo makes of a profile the file that 'go build -pgo' reads, as small as it can be, and
 asks the compiler whether it decides the same with it. It says how much of a profile
-still fits a newer program. docs/pgo.md explains what the compiler reads.`
+still fits a newer program, and measures what a new build gains for a unit of work.
+docs/pgo.md explains what the compiler reads.`
 
 const pgoExample = `  ccmapd pgo export web.pb.gz default.pgo --minimal
   ccmapd pgo export @best:web cmd/web/default.pgo --minimal --verify ./cmd/web
-  ccmapd pgo check cmd/web/default.pgo ./web --min 80%`
+  ccmapd pgo check cmd/web/default.pgo ./web --min 80%
+  ccmapd pgo measure --before 4242 --after 4343 --per main.handle`
 
 // newPGOCmds returns the command and those below it.
 func newPGOCmds(env *environment) []subcommand {
 	cmd := &cobra.Command{
 		Use:     "pgo",
-		Short:   "Make and check profiles for 'go build -pgo'",
+		Short:   "Make and check profiles for 'go build -pgo', and measure their effect",
 		Long:    pgoLong,
 		Example: pgoExample,
 		GroupID: groupRead,
@@ -29,7 +31,7 @@ func newPGOCmds(env *environment) []subcommand {
 			return cmd.Help()
 		},
 	}
-	below := []subcommand{newPGOExportCmd(env), newPGOCheckCmd(env)}
+	below := []subcommand{newPGOExportCmd(env), newPGOCheckCmd(env), newPGOMeasureCmd(env)}
 	for _, sub := range below {
 		sub.ValidArgsFunction = completeProfiles
 		cmd.AddCommand(sub.Command)
