@@ -7,17 +7,18 @@ import (
 )
 
 const pgoLong = `Pgo makes of a profile the file that 'go build -pgo' reads, as small as it can be, and
-asks the compiler whether it decides the same with it. docs/pgo.md explains what the
-compiler reads.`
+asks the compiler whether it decides the same with it. It measures what the new build
+gains for a unit of work. docs/pgo.md explains what the compiler reads.`
 
 const pgoExample = `  ccmapd pgo export web.pb.gz default.pgo --minimal
-  ccmapd pgo export @best:web cmd/web/default.pgo --minimal --verify ./cmd/web`
+  ccmapd pgo export @best:web cmd/web/default.pgo --minimal --verify ./cmd/web
+  ccmapd pgo measure --before web-old --after web-new --per-metric http_requests_total …`
 
 // newPGOCmds returns the command and those below it.
 func newPGOCmds(env *environment) []subcommand {
 	cmd := &cobra.Command{
 		Use:     "pgo",
-		Short:   "Make profiles for 'go build -pgo'",
+		Short:   "Make profiles for 'go build -pgo', and measure their effect",
 		Long:    pgoLong,
 		Example: pgoExample,
 		GroupID: groupRead,
@@ -28,7 +29,7 @@ func newPGOCmds(env *environment) []subcommand {
 			return cmd.Help()
 		},
 	}
-	below := []subcommand{newPGOExportCmd(env)}
+	below := []subcommand{newPGOExportCmd(env), newPGOMeasureCmd(env)}
 	for _, sub := range below {
 		cmd.AddCommand(sub.Command)
 	}
