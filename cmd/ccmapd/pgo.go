@@ -14,7 +14,7 @@ docs/pgo.md explains what the compiler reads.`
 const pgoExample = `  ccmapd pgo export web.pb.gz default.pgo --minimal
   ccmapd pgo export @best:web cmd/web/default.pgo --minimal --verify ./cmd/web
   ccmapd pgo check cmd/web/default.pgo ./web --min 80%
-  ccmapd pgo measure --before 4242 --after 4343 --per main.handle`
+  ccmapd pgo measure --before web-old --after web-new --per-metric http_requests_total …`
 
 // newPGOCmds returns the command and those below it.
 func newPGOCmds(env *environment) []subcommand {

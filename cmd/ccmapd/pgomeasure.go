@@ -23,15 +23,16 @@ const pgoMeasureLong = `Measure says whether a new build takes less CPU time for
 at once, as a canary beside the old one, and share the load. --before and --after are the
 id or the name of a process.
 
-A unit is an execution of function --per, counted exactly by a breakpoint: each costs the
-program a trap. Or it is a counter --per-metric of the programs' own metrics, in the text
-format of Prometheus, at --before-url and --after-url. Activations and samples are no
+A unit is one of a counter --per-metric of the programs' own metrics, in the text format
+of Prometheus, at --before-url and --after-url. Or it is an execution of function --per,
+counted exactly by a breakpoint. That slows the program, perhaps several times, and two
+builds not alike: it is for programs without metrics. Activations and samples are no
 count of work, and are refused.
 
 --same is another process of the old build. Its difference from --before is what two
 processes of one build differ by: a smaller effect is none.`
 
-const pgoMeasureExample = `  ccmapd pgo measure --before 4242 --after 4343 --per main.handle -d 5m
+const pgoMeasureExample = `  ccmapd pgo measure --before 4242 --after 4343 --per main.handle -d 5m   without metrics
   ccmapd pgo measure --before 4242 --same 4250 --after 4343 --per main.handle
   ccmapd pgo measure --before web-old --after web-new --per-metric http_requests_total \
     --before-url http://127.0.0.1:8080/metrics --after-url http://127.0.0.1:8081/metrics`
@@ -128,8 +129,8 @@ type pgoMeasured struct {
 	Least    float64          `json:"least"`          // percent
 	Verdict  string           `json:"verdict"`        // see verdictOf
 	More     *float64         `json:"more_seconds,omitempty"`
-	Units    uint64           `json:"units"` // of before and after
-	CallCost float64          `json:"call_cost_ns,omitempty"`
+	Units    uint64           `json:"units"`   // of before and after
+	Stopped  bool             `json:"stopped"` // a breakpoint has counted them, which slows the processes, and not alike
 }
 
 func (f *pgoMeasureFlags) run(ctx context.Context, env *environment) error {
@@ -155,7 +156,7 @@ func (f *pgoMeasureFlags) run(ctx context.Context, env *environment) error {
 		}
 		r.Same = &same
 	}
-	r.Units, r.CallCost = m.units(), m.callCost()
+	r.Units, r.Stopped = m.units(), f.root != ""
 	r.Verdict = verdictOf(r)
 	if more := r.Effect.More(f.least); r.Verdict == notShown && more > 0 && more < math.MaxInt {
 		seconds := float64(more) * r.Seconds / float64(r.Effect.Periods)
@@ -218,9 +219,9 @@ func printPGOMeasured(w io.Writer, r pgoMeasured) error {
 	} else if r.Same == nil {
 		out.Line("What two processes of one build differ by is not known: --same measures it.")
 	}
-	if r.CallCost > 0 {
-		out.Line("%s were counted; each costs a trap, of up to %s, in all processes.",
-			figure.Plural(int64(r.Units), "execution"), figure.Time(int64(r.CallCost)))
+	if r.Stopped {
+		out.Line("The breakpoint that counted %s slows the processes, perhaps several times, and not alike:", figure.Plural(int64(r.Units), "execution"))
+		out.Line("decide by --per-metric, which does not.")
 	}
 	return out.Err()
 }

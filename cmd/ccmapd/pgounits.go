@@ -180,16 +180,6 @@ func (m *measurement) units() (n uint64) {
 	return n
 }
 
-// callCost returns what counting an execution costs at most, ns; 0: nothing. A breakpoint that takes a sample
-// costs more.
-func (m *measurement) callCost() float64 {
-	if m.sides[sideBefore].counter == nil {
-		return 0
-	}
-	costs, _ := perfevent.ThreadCosts() // the usual ones where they cannot be measured
-	return float64(costs.Call)
-}
-
 func (m *measurement) close() {
 	for _, p := range m.sides {
 		if p == nil {

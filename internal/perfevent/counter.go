@@ -8,7 +8,9 @@ import (
 )
 
 // Counter counts how often the threads of a process execute an instruction, exactly. It is a hardware breakpoint
-// that takes no samples: each execution costs the thread a trap. Threads that begin later are counted, too, child
+// that takes no samples. Each execution costs the thread a
+// trap, and code can run several times slower while it is set: 67 µs of a loop took 220 µs (AMD EPYC, virtual
+// machine, Linux 6.18). Threads that begin later are counted, too, child
 // processes are not. A thread's count stays after its end.
 type Counter struct{ events []int }
 
