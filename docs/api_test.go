@@ -23,8 +23,8 @@ const (
 	// (valueprof.Cell), and the kind of numbers. Eleven are for VMs that compile, and begin with what an earlier run
 	// has left (managed.ReadCached, Profiler.Cached, Look, Threshold, Thread.Compiled …). Twelve more
 	// are flame graphs, Flame and FlameDiff with their options and the walk over the occurrences of a path, and the
-	// edges of a profile as Go's compiler counts them (export.PGOEdges).
-	mostExported = 943 // names
+	// edges of a profile as Go's compiler counts them (export.PGOEdges). Four search for methods (view.Search).
+	mostExported = 947 // names
 )
 
 // TestAPI compares what users of the module can name with api.txt, so that a change of it shows in a diff. To

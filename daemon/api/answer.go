@@ -111,15 +111,23 @@ const typeJSON = "application/json"
 
 // send sends an answer in the best encoding that the client takes.
 func (c *call) send(status int, a answer) error {
+	header := c.w.Header()
+	header.Set("Vary", "Accept-Encoding")
+	header.Set("X-Content-Type-Options", "nosniff")
+	if a.tag != "" {
+		header.Set("ETag", a.tag)
+		header.Set("Cache-Control", "private, no-cache") // kept, and asked for again by its tag
+		if isKnown(c.Request.Header.Values("If-None-Match"), a.tag) {
+			c.w.WriteHeader(http.StatusNotModified)
+			return nil
+		}
+	}
 	done, err := c.shares.sending(len(a.body))
 	if err != nil {
 		return err
 	}
 	defer done()
-	header := c.w.Header()
 	header.Set("Content-Type", a.contentType)
-	header.Set("Vary", "Accept-Encoding")
-	header.Set("X-Content-Type-Options", "nosniff")
 	const worthIt = 1 << 10 // bytes
 	coding := ""
 	if a.packed || len(a.body) > worthIt && a.contentType == typeJSON {
@@ -139,6 +147,17 @@ func (c *call) send(status int, a answer) error {
 		panic(http.ErrAbortHandler) // the client must not take the part for the whole
 	}
 	return nil
+}
+
+// isKnown reports whether a client has an answer already, by the tags of those that it has. Tags are compared weakly
+// (RFC 9110, 8.8.3.2).
+func isKnown(known []string, tag string) bool {
+	for part := range strings.SplitSeq(strings.Join(known, ","), ",") {
+		if part = strings.TrimSpace(part); part == "*" || strings.TrimPrefix(part, "W/") == strings.TrimPrefix(tag, "W/") {
+			return true
+		}
+	}
+	return false
 }
 
 // Codings of contents, by preference.

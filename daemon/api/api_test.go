@@ -67,6 +67,15 @@ func TestRoutes(t *testing.T) {
 		{"GET", "/v1/p/live:web/map", 200, `"nodes"`},
 		{"GET", "/v1/p/live:web/map?format=folded", 200, "a+1;"},
 		{"GET", "/v1/p/live:web/map?format=none", 400, "there is no format"},
+		{"GET", "/v1/p/live:web/methods?q=A&limit=1", 200, `"found": 0`},
+		{"GET", "/v1/p/live:web/methods?q=a&limit=1", 200, `"method": "a`},
+		{"GET", "/v1/p/live:web/methods?match=%5Ea%24", 200, `"found": 1`},
+		{"GET", "/v1/p/live:web/methods?match=%5B", 400, `"code":"usage"`},
+		{"GET", "/v1/p/live:web/methods?limit=x", 400, `"code":"usage"`},
+		{"GET", "/v1/p/live:web/flame?width=512", 200, `"width": 512`},
+		{"GET", "/v1/p/live:web/flame?width=513", 200, `"width": 1024`},
+		{"GET", "/v1/p/live:web/flame?width=1025", 200, `"width": 2048`},
+		{"GET", "/v1/p/live:web/flame?width=100", 200, `"width": 100`},
 		{"GET", "/v1/p/live:web/none", 404, "there is no view"},
 		{"GET", "/v1/p/live:web/top?limit=x", 400, "not a whole number"},
 		{"GET", "/v1/p/live:web/top?limt=1", 400, `there is no parameter \"limt\"`},
@@ -436,7 +445,7 @@ func TestUnwell(t *testing.T) {
 // TestOnlyPID: each view of a target takes pid=N, and answers as for live:NAME:N.
 func TestOnlyPID(t *testing.T) {
 	t.Parallel()
-	for _, name := range []string{"top", "flame", "flame?invert=1&method=a", "contexts?match=.", "sites", "receivers", "points", "query?path=a", "meta", "map", "map?format=folded", "profile.pb.gz", "map.json"} {
+	for _, name := range []string{"top", "flame", "flame?invert=1&method=a", "contexts?match=.", "sites", "receivers", "points", "query?path=a", "meta", "methods?q=a", "map", "map?format=folded", "profile.pb.gz", "map.json"} {
 		f := newFake()
 		f.still = true
 		s := newServer(t, f, Options{})
@@ -510,4 +519,52 @@ func FuzzRequest(f *testing.F) {
 			}
 		}
 	})
+}
+
+// TestTags: an answer has a tag, and a client that names it gets no body until the answer is another.
+func TestTags(t *testing.T) {
+	t.Parallel()
+	f := newFake()
+	f.still = true
+	s := newServer(t, f, Options{})
+	ask := func(path string, known ...string) *httptest.ResponseRecorder {
+		r := httptest.NewRequest(http.MethodGet, path, nil)
+		r.Header["If-None-Match"] = known
+		return ask(s, master, r)
+	}
+	for _, path := range []string{"/v1/p/live:web/flame", "/v1/p/live:web/methods?q=a", "/v1/diff?a=live:web&b=live:db", "/v1/p/live:web/map"} {
+		first := ask(path)
+		tag := first.Header().Get("ETag")
+		if first.Code != 200 || !strings.HasPrefix(tag, `W/"`) || !strings.HasPrefix(first.Header().Get("Cache-Control"), "private") {
+			t.Fatalf("%s: %d %v", path, first.Code, first.Header())
+		}
+		for _, known := range [][]string{{tag}, {`"x", ` + tag}, {`"x"`, strings.TrimPrefix(tag, "W/")}, {"*"}} {
+			if w := ask(path, known...); w.Code != 304 || w.Body.Len() > 0 || w.Header().Get("ETag") != tag {
+				t.Errorf("%s with %q: %d, %d bytes, %v", path, known, w.Code, w.Body.Len(), w.Header())
+			}
+		}
+		for _, other := range []string{`"x"`, `W/"x"`, strings.Trim(tag, `W/"`), ""} {
+			if w := ask(path, other); w.Code != 200 || w.Body.Len() == 0 {
+				t.Errorf("%s with %q: %d", path, other, w.Code)
+			}
+		}
+		if other := ask(path + nextParameter(path) + "label=a=b").Header().Get("ETag"); other == tag && !strings.HasSuffix(path, "/map") {
+			t.Errorf("%s: another question has the same tag", path)
+		}
+	}
+	tag := ask("/v1/p/live:web/top").Header().Get("ETag")
+	f.mu.Lock()
+	f.still = false
+	f.mu.Unlock()
+	s.recent = newRecent(f) // a second later
+	if w := ask("/v1/p/live:web/top", tag); w.Code != 200 || w.Header().Get("ETag") == tag {
+		t.Errorf("a profile with another sample: %d", w.Code)
+	}
+}
+
+func nextParameter(path string) string {
+	if strings.Contains(path, "?") {
+		return "&"
+	}
+	return "?"
 }

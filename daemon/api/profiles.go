@@ -288,7 +288,7 @@ func writeMap(ref string, s *ccmap.Snapshot, p *params) (answer, error) {
 	if err = cmp.Or(err, z.Close()); err != nil {
 		return answer{}, err
 	}
-	return answer{formats[format], true, b.Bytes()}, nil
+	return answer{contentType: formats[format], packed: true, body: b.Bytes()}, nil
 }
 
 // writePprof returns the profile as a file for pprof.
@@ -299,7 +299,7 @@ func writePprof(s *ccmap.Snapshot) (answer, error) {
 	if err = cmp.Or(err, z.Close()); err != nil {
 		return answer{}, err
 	}
-	return answer{"application/octet-stream", false, b.Bytes()}, nil
+	return answer{contentType: "application/octet-stream", body: b.Bytes()}, nil
 }
 
 // Bounds of the time that a client waits for a profile of the next time.

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"container/list"
 	"context"
+	"crypto/sha256"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"runtime"
@@ -37,6 +39,15 @@ type answer struct {
 	contentType string
 	packed      bool // as zstd
 	body        []byte
+	tag         string // names the body; "": none
+}
+
+// tagged returns the answer with a tag, by which a client asks whether it has the same one already. Equal answers have
+// equal tags, whatever their snapshots: of a target that nothing is sampled of any more, for example.
+func (a answer) tagged() answer {
+	sum := sha256.Sum256(a.body)
+	a.tag = `W/"` + base64.RawURLEncoding.EncodeToString(sum[:12]) + `"` // weak: the coding differs
+	return a
 }
 
 // shares keeps answers, each made once for all that ask for the same of the same snapshots. Few
@@ -136,7 +147,9 @@ func (one *shared) size() int { return len(one.question) + len(one.answer.body) 
 // inTurn makes an answer when fewer than mostHeavy are being made.
 func (s *shares) inTurn(ctx context.Context, make func() (answer, error)) (a answer, err error) {
 	err = s.workInTurn(ctx, s.spent, func() (err error) {
-		a, err = make()
+		if a, err = make(); err == nil {
+			a = a.tagged()
+		}
 		return err
 	})
 	return a, err

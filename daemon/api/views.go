@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"math/bits"
 	"net/http"
 	"net/url"
 	"regexp"
@@ -18,8 +19,12 @@ import (
 	"github.com/ccmapd/ccmapd/view"
 )
 
-// metaName is the route of the description of a profile alone. It is no question, but for programs.
-const metaName = "meta"
+// Routes that are no questions, but for programs: the description of a profile alone, and the methods whose names are
+// looked for.
+const (
+	metaName    = "meta"
+	methodsName = "methods"
+)
 
 // viewOfTarget answers the short form of a route.
 func (c *call) viewOfTarget() error {
@@ -29,7 +34,7 @@ func (c *call) viewOfTarget() error {
 func (c *call) view() error { return c.viewOf(c.PathValue("ref"), c.PathValue("view")) }
 
 func (c *call) viewOf(ref, name string) error {
-	q := newParams(c.URL.Query())
+	q := newParams(c.asked())
 	ref, err := c.onlyPID(ref, q)
 	if err != nil {
 		return err
@@ -62,12 +67,25 @@ func (c *call) viewOf(ref, name string) error {
 
 // question names an answer: equal questions about the same snapshots have equal answers.
 func (c *call) question(ref, name string) string {
-	return strings.Join([]string{name, ref, c.URL.Query().Encode()}, "\x00")
+	return strings.Join([]string{name, ref, c.asked().Encode()}, "\x00")
+}
+
+// leastShared is the least width of a flame graph that is rounded.
+const leastShared = 512
+
+// asked returns the parameters of a request. The width of a flame graph, which pages ask for in pixels, is rounded up
+// to leastShared times a power of two: or else no two windows would share an answer.
+func (c *call) asked() url.Values {
+	values := c.URL.Query()
+	if n, err := strconv.ParseUint(values.Get("width"), 10, 20); err == nil && n > leastShared {
+		values.Set("width", strconv.Itoa(leastShared<<bits.Len64((n-1)/leastShared)))
+	}
+	return values
 }
 
 // viewNames returns the names of the views of one profile, in order.
 func viewNames() []string {
-	names := []string{metaName}
+	names := []string{metaName, methodsName}
 	for _, q := range view.Questions() {
 		if !q.Subject.Compares() {
 			names = append(names, q.Name)
@@ -85,7 +103,10 @@ func writeView(ref string, s *ccmap.Snapshot, q *params, name string) (answer, e
 		return answer{}, err
 	}
 	question, ok := view.QuestionNamed(name)
-	if !ok {
+	switch {
+	case name == methodsName:
+		return q.search(p, ref)
+	case !ok:
 		if err := q.check(); err != nil {
 			return answer{}, err
 		}
@@ -96,6 +117,19 @@ func writeView(ref string, s *ccmap.Snapshot, q *params, name string) (answer, e
 		return answer{}, err
 	}
 	return writeJSON(v.JSON(), ref)
+}
+
+// search answers with the methods whose names are looked for.
+func (p *params) search(of *view.Profile, ref string) (answer, error) {
+	o := view.SearchOptions{Text: p.text("q", ""), Match: p.text("match", ""), Limit: p.number("limit", 0)}
+	if err := p.check(); err != nil {
+		return answer{}, err
+	}
+	found, err := view.NewSearch(of, o)
+	if err != nil {
+		return answer{}, err
+	}
+	return writeJSON(found.JSON(), ref)
 }
 
 // writeJSON returns an object as JSON, after a member with its reference if there is one.
@@ -128,7 +162,7 @@ func (c *call) compared(q *params) (refs [2]string, of [2]*ccmap.Snapshot, err e
 
 // compare answers a question about two profiles.
 func (c *call) compare(question view.Question) error {
-	q := newParams(c.URL.Query())
+	q := newParams(c.asked())
 	refs, of, err := c.compared(q)
 	if err != nil {
 		return err
