@@ -15,7 +15,7 @@ import (
 )
 
 const (
-	mostPublic = 20 // packages
+	mostPublic = 21 // packages
 	// Of the last 63, five say how sure shares are (compare.Precision), and whom doctor advises (engine.Patient), five
 	// tell builds apart (ccmap.Build, Fit, MixedBodies, SetBody, Stale), six are what is hot: Threshold and HotPath,
 	// each as text, and three let runs know each other (client.Stored, tuning.Lasting, Resumed). 21 are points that a
@@ -23,8 +23,9 @@ const (
 	// (valueprof.Cell), and the kind of numbers. Eleven are for VMs that compile, and begin with what an earlier run
 	// has left (managed.ReadCached, Profiler.Cached, Look, Threshold, Thread.Compiled …). Twelve more
 	// are flame graphs, Flame and FlameDiff with their options and the walk over the occurrences of a path, and the
-	// edges of a profile as Go's compiler counts them (export.PGOEdges). Four search for methods (view.Search).
-	mostExported = 947 // names
+	// edges of a profile as Go's compiler counts them (export.PGOEdges). Four search for methods (view.Search), and
+	// two are the files of the pages and their policy (web).
+	mostExported = 949 // names
 )
 
 // TestAPI compares what users of the module can name with api.txt, so that a change of it shows in a diff. To
