@@ -19,6 +19,7 @@ export class Flame {
   private root = 0;
   private picked = -1;
   private marks: Uint8Array | null = null;
+  private filled = -1; // the last pixel of a row with frames that are narrower
   drawn = 0; // frames of the last picture
 
   // up: the callers are above what they call, and the root is at the bottom.
@@ -80,6 +81,7 @@ export class Flame {
     for (let row = 0; row < this.rows.length; row++) {
       const y = this.top(row) - this.element.scrollTop;
       if (y + rowHeight < 0 || y > height) continue;
+      this.filled = -1;
       for (const i of this.rows[row]) this.frame(c, g, i, y);
       for (const i of this.rows[row - 1] ?? []) if (g.more[i] > 0) this.rest(c, g, i, y);
     }
@@ -89,9 +91,11 @@ export class Flame {
   private x(g: Graph, left: number): number { return (left - g.left[this.root]) * this.scale; }
 
   private frame(c: CanvasRenderingContext2D, g: Graph, i: number, y: number): void {
-    const w = g.width[i] * this.scale;
-    if (w < leastWidth) return;
-    const x = this.x(g, g.left[i]), change = g.changes.get(i);
+    const w = g.width[i] * this.scale, x = this.x(g, g.left[i]), change = g.changes.get(i);
+    if (w < leastWidth) { // of those at one pixel the first is drawn
+      if (Math.floor(x) === this.filled) return;
+      this.filled = Math.floor(x);
+    }
     c.fillStyle = g.sides.length > 1 ? changeColour(change) : frameColour(nameOf(g, i), g.sides[0].self[i] / (g.sides[0].value[i] || 1));
     if (this.marks && !this.marks[i]) c.fillStyle = "#cfd3d8";
     c.fillRect(x, y, Math.max(w - 0.5, 0.5), rowHeight - 1);

@@ -17,6 +17,7 @@ export function helpList(): HTMLDialogElement {
 export function listen(keys: () => Map<string, () => void>): void {
   addEventListener("keydown", (e) => {
     if (e.ctrlKey || e.metaKey || e.altKey || e.defaultPrevented) return;
+    if (document.querySelector("dialog[open]")) return; // which closes itself
     if (e.target instanceof HTMLInputElement || e.target instanceof HTMLSelectElement) return;
     const action = keys().get(e.key);
     if (action) { e.preventDefault(); action(); }

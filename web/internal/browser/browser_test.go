@@ -73,7 +73,7 @@ func open(t *testing.T, address string, options ...chromedp.ExecAllocatorOption)
 	t.Cleanup(cancel)
 	ctx, cancel := chromedp.NewContext(allocator)
 	t.Cleanup(cancel)
-	ctx, cancel = context.WithTimeout(ctx, 2*time.Minute)
+	ctx, cancel = context.WithTimeout(ctx, time.Minute)
 	t.Cleanup(cancel)
 	tb := &tab{Context: ctx, t: t}
 	from, err := url.Parse(address)
@@ -132,12 +132,21 @@ func (tb *tab) do(steps ...chromedp.Action[chromedp.Void]) {
 	}
 }
 
-// wait waits until an expression is true.
+// wait waits until an expression is true. A page that is being loaded has no context for a while, which is no error.
 func (tb *tab) wait(expression string) {
 	tb.t.Helper()
-	if _, err := chromedp.Run(tb, chromedp.Poll[bool](expression)); err != nil {
-		state, _ := chromedp.Run(tb, chromedp.Evaluate[string]("document.body.innerText.slice(0, 1000)"))
-		tb.t.Fatalf("%s: %v\nthe page: %s\n%v", expression, err, state, tb.wrong)
+	page := "" // as it was last
+	for tick := time.NewTicker(20 * time.Millisecond); ; <-tick.C {
+		done, err := chromedp.Run(tb, chromedp.Evaluate[bool]("Boolean("+expression+")"))
+		if done && err == nil {
+			return
+		}
+		if tb.Err() != nil {
+			tb.t.Fatalf("%s: %v, %v\nbefore: %s", expression, err, tb.wrong, page)
+		}
+		if err == nil {
+			page, _ = chromedp.Run(tb, chromedp.Evaluate[string](`location.hash + " " + (document.activeElement?.value ?? "") + " " + document.body.innerText.slice(0, 600)`))
+		}
 	}
 }
 

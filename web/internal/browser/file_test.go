@@ -119,6 +119,7 @@ func TestFileTree(t *testing.T) {
 	tb.wait(`document.querySelector("dialog").open`)
 	tb.do(chromedp.KeyEvent(kb.Escape), chromedp.KeyEvent("/"))
 	tb.wait(`document.activeElement.type === "search"`)
+	eval[string](tb, `document.activeElement.value = ""`) // the protocol sends a character even if its key is handled
 	tb.do(chromedp.KeyEvent("b"), chromedp.KeyEvent(kb.Enter))
 	tb.wait(`document.querySelector(".found")?.textContent.startsWith("1 method with “b”: 60.0 %")`)
 }
@@ -146,7 +147,7 @@ func TestFileShapes(t *testing.T) {
 	long := strings.Repeat("x", 100_000)
 	for name, lines := range map[string][]string{
 		"one":     {"main 1"},
-		"deep":    {strings.TrimSuffix(strings.Repeat("f;", 1000), ";") + " 7"},
+		"deep":    {"main" + strings.Repeat(";f", 1000) + " 7"},
 		"hostile": {`main;<img src=x onerror=alert(1)>;</script><script>alert(2)</script> 5`, "main;\u202eevil\u202c 4", "main;" + long + " 3", "main;__proto__;constructor 2"},
 	} {
 		t.Run(name, func(t *testing.T) {
