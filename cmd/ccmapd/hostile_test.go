@@ -71,7 +71,7 @@ func questions(other string) []string {
 
 // readers are the command lines of all commands that read a profile, FILE being
 // the profile and OUT a file to be written.
-var readers = append(questions("FILE"), "convert FILE OUT", "merge -o OUT FILE")
+var readers = append(questions("FILE"), "convert FILE OUT", "merge -o OUT FILE", "html -o OUT FILE")
 
 func commandLine(line, file, out string) []string {
 	args := strings.Fields(line)

@@ -33,7 +33,9 @@ func newPGOCmds(env *environment) []subcommand {
 	}
 	below := []subcommand{newPGOExportCmd(env), newPGOCheckCmd(env), newPGOMeasureCmd(env)}
 	for _, sub := range below {
-		sub.ValidArgsFunction = completeProfiles
+		if sub.ValidArgsFunction == nil {
+			sub.ValidArgsFunction = completeProfiles
+		}
 		cmd.AddCommand(sub.Command)
 	}
 	return append(below, subcommand{cmd, filesAlone})

@@ -102,7 +102,7 @@ func newRoot(env *environment) *cobra.Command {
 	)
 	commands := append(newOperateCmds(env), []subcommand{
 		newAttachCmd(env), newRunCmd(env), newApplyCmd(env), newDemoCmd(env), newDemoWorkloadCmd(env),
-		newHintsCmd(env), newConvertCmd(env), newMergeCmd(env),
+		newHintsCmd(env), newConvertCmd(env), newMergeCmd(env), newHTMLCmd(env),
 		newServeCmd(env), newStatusCmd(env), newTargetsCmd(env), newEventsCmd(env), newDoctorCmd(env), newVersionCmd(env),
 		newUICmd(env), newPageCmd(env), newMCPCmd(env),
 	}...)

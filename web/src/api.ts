@@ -1,0 +1,117 @@
+// Where figures come from: the routes below /v1, or the data in a single file (local.ts). Nothing is computed
+// here that a command would not print.
+import { type Graph, fromJSON } from "./graph";
+
+export interface Counters { samples: number; time_ns: number; percent: number; activations?: number }
+export interface TopRow { method: string; signature?: string; flat: Counters; cum: Counters; recent?: { flat: Counters; cum: Counters } }
+export interface Found extends Counters { method: string; signature?: string }
+export interface Search { total: Counters; found: number; methods: Found[] }
+export interface Call extends Counters { method: string; signature?: string; file?: string; line?: number }
+export interface Query { total: Counters; distinct: Counters; self: Counters; callers: Call[]; callees: Call[] }
+export interface FlameQuery { path?: string; invert?: boolean; by?: string; width: number; root?: string; recent?: boolean }
+
+// Source answers questions about profiles. Ref names one.
+export interface Source {
+  profiles(): Promise<{ ref: string; name: string; text: string }[]>;
+  meta(ref: string): Promise<any>;
+  flame(ref: string, q: FlameQuery): Promise<Graph>;
+  top(ref: string, sort: string, recent: boolean): Promise<TopRow[]>;
+  search(ref: string, text: string, recent: boolean): Promise<Search>;
+  query(ref: string, path: string, recent: boolean): Promise<Query>;
+  flamediff(a: string, b: string, q: FlameQuery): Promise<Graph>;
+  overlap(a: string, b: string, by: string): Promise<any>;
+  diff(a: string, b: string, by: string): Promise<any>;
+}
+
+// Problem is an error that a server explains (RFC 9457).
+export class Problem extends Error {
+  constructor(message: string, readonly hint: string) { super(message); }
+}
+
+// widthOf is the width of a graph, rounded so that windows share an answer.
+export function widthOf(pixels: number): number {
+  let width = 512;
+  while (width < pixels) width *= 2;
+  return width;
+}
+
+const sessionKey = "ccmapd";
+
+// enter exchanges the secret in the address for a session, once, and takes it out of the address.
+async function enter(): Promise<void> {
+  const token = new URLSearchParams(location.hash.slice(1)).get("token");
+  if (token === null) return;
+  history.replaceState(null, "", location.pathname + location.search);
+  const answer = await fetch("/session", { method: "POST", headers: { Authorization: "Bearer " + token } });
+  if (!answer.ok) throw await problemOf(answer);
+  sessionStorage.setItem(sessionKey, (await answer.json()).session);
+}
+
+async function problemOf(answer: Response): Promise<Problem> {
+  const text = await answer.text();
+  try {
+    const p = JSON.parse(text);
+    return new Problem(p.detail ?? p.title ?? text, p.hint ?? "");
+  } catch {
+    return new Problem(answer.status + " " + answer.statusText, "");
+  }
+}
+
+// Remote asks a server. Leaving a page ends its requests.
+export class Remote implements Source {
+  private leaving = new AbortController();
+  private entered: Promise<void> | null = null;
+
+  leave(): void {
+    this.leaving.abort();
+    this.leaving = new AbortController();
+  }
+
+  private async get(route: string, params: Record<string, string | number | boolean | undefined>): Promise<any> {
+    await (this.entered ??= enter());
+    const query = new URLSearchParams();
+    for (const [name, value] of Object.entries(params)) {
+      if (value !== undefined && value !== "" && value !== false) query.set(name, value === true ? "1" : String(value));
+    }
+    const session = sessionStorage.getItem(sessionKey);
+    const answer = await fetch("/v1/" + route + (query.size > 0 ? "?" + query : ""), {
+      signal: this.leaving.signal, headers: session ? { Authorization: "Bearer " + session } : {},
+    });
+    if (!answer.ok) throw await problemOf(answer);
+    return answer.json();
+  }
+
+  private of(ref: string, view: string, params: Record<string, string | number | boolean | undefined> = {}): Promise<any> {
+    return this.get("p/" + encodeURIComponent(ref) + "/" + view, params);
+  }
+
+  async profiles() {
+    const list = async (route: string, member: string): Promise<any[]> => {
+      try { return (await this.get(route, {}))[member] ?? []; } catch (e) { if (e instanceof Problem) return []; throw e; }
+    };
+    const files = (await list("profiles", "profiles")).map((f) => ({ ref: f.ref, name: f.name ?? f.ref, text: f.executable ?? "" }));
+    const targets = (await list("targets", "targets")).map((t) => ({ ref: "live:" + t.name, name: t.name, text: t.state ?? "" }));
+    return files.concat(targets);
+  }
+
+  meta(ref: string) { return this.of(ref, "meta"); }
+
+  async flame(ref: string, q: FlameQuery) {
+    return fromJSON(await this.of(ref, "flame", { method: q.path, invert: q.invert, by: q.by, width: q.width, root: q.root, recent: q.recent }));
+  }
+
+  async top(ref: string, sort: string, recent: boolean) {
+    return (await this.of(ref, "top", { limit: 500, sort, recent })).methods;
+  }
+
+  search(ref: string, text: string, recent: boolean) { return this.of(ref, "methods", { q: text, recent }); }
+
+  query(ref: string, path: string, recent: boolean) { return this.of(ref, "query", { path, limit: 100, recent }); }
+
+  async flamediff(a: string, b: string, q: FlameQuery) {
+    return fromJSON(await this.get("flamediff", { a, b, by: q.by, width: q.width, root: q.root }));
+  }
+
+  overlap(a: string, b: string, by: string) { return this.get("overlap", { a, b, by }); }
+  diff(a: string, b: string, by: string) { return this.get("diff", { a, b, by }); }
+}

@@ -1,0 +1,53 @@
+// Colours of frames: light enough for black text in both themes, and never the only sign of anything.
+import type { Change } from "./graph";
+
+// packageOf is the part of a name that says whose code it is.
+export function packageOf(name: string): string {
+  const head = name.split(/[\[(<]/, 1)[0], slash = head.lastIndexOf("/") + 1;
+  const dot = head.indexOf(".", slash);
+  return dot < 0 ? head : head.slice(0, dot);
+}
+
+const known = new Map<string, number>(); // hues by package
+
+function hueOf(name: string): number {
+  const p = packageOf(name);
+  let hue = known.get(p);
+  if (hue === undefined) {
+    let hash = 2166136261; // FNV-1a
+    for (let i = 0; i < p.length && i < 256; i++) hash = Math.imul(hash ^ p.charCodeAt(i), 16777619);
+    hue = (hash >>> 8) % 360;
+    if (known.size > 10_000) known.clear();
+    known.set(p, hue);
+  }
+  return hue;
+}
+
+// frameColour is of a package, and lighter the less of the frame is its own.
+export function frameColour(name: string, self: number): string {
+  return `hsl(${hueOf(name)} 55% ${Math.round(86 - 14 * self)}%)`;
+}
+
+// changeColour is grey unless a change is significant: orange for more, blue for less.
+export function changeColour(c: Change | undefined): string {
+  if (!c) return "#d5d8dc";
+  const strength = Math.min(1, Math.abs(c.points) / 10);
+  return `hsl(${c.points > 0 ? 30 : 210} 85% ${Math.round(82 - 16 * strength)}%)`;
+}
+
+// hatch draws lines over a significant change, which lean to the right for more.
+export function hatch(c: CanvasRenderingContext2D, x: number, y: number, w: number, height: number, isMore: boolean): void {
+  c.save();
+  c.beginPath();
+  c.rect(x, y, w, height);
+  c.clip();
+  c.strokeStyle = "rgb(0 0 0 / 25%)";
+  c.lineWidth = 1;
+  c.beginPath();
+  for (let at = Math.max(x, 0) - height; at < Math.min(x + w, 8192); at += 6) {
+    c.moveTo(at, isMore ? y + height : y);
+    c.lineTo(at + height, isMore ? y : y + height);
+  }
+  c.stroke();
+  c.restore();
+}

@@ -1,0 +1,57 @@
+// The comparison of two profiles: a verdict, what changed, and the tree of both.
+import { widthOf } from "./api";
+import { count, h, shown } from "./dom";
+import { View, place } from "./flamepage";
+import { type Context, choice, command } from "./page";
+import { type Column, table } from "./table";
+
+interface Change { points: number; p: number; path?: { method: string }[]; [key: string]: any }
+
+export async function comparePage(c: Context): Promise<HTMLElement[]> {
+  const { params } = c.state, a = params.get("a") ?? "", b = params.get("b") ?? "", by = params.get("by") ?? "";
+  if (!c.isFile && (a === "" || b === "")) return [h("p", {}, "A comparison wants two profiles: choose them on the page of profiles.")];
+  const width = widthOf(innerWidth * devicePixelRatio);
+  const ask = (root?: string) => c.source.flamediff(a, b, { by, width, root });
+  const [overlap, diff, graph] = await Promise.all([c.source.overlap(a, b, by), c.source.diff(a, b, by), ask()]);
+  const view = new View(c, "tree of calls of both");
+  const all = [verdict(overlap.pairs[0]), sides(diff), h("div", { class: "controls" }, c.isFile ? null : choice(c, "by", "by", [["", "time"], ["samples", "samples"]])),
+    h("h2", {}, "Both, in one graph"),
+    h("p", { class: "legend" }, h("span", { class: "more" }, "▲ ///"), " more in B  ", h("span", { class: "less" }, "▼ \\\\\\"), " less in B  ", h("span", { class: "same" }, "grey"), " not significant: noise, or the change of a callee"),
+    view.element, h("h2", {}, "What changed")];
+  for (const family of ["methods", "edges", "contexts"]) all.push(changes(family, diff[family]));
+  for (const note of new Set<string>([...overlap.notes ?? [], ...diff.notes ?? [], ...graph.notes])) all.push(h("p", { class: "warning" }, shown(note, 2000)));
+  all.push(command("diff", by && "--by", by, diff.a.file, diff.b.file));
+  await place(c, view, graph, ask, "");
+  return all;
+}
+
+// verdict says in a sentence whether the profiles differ.
+function verdict(pair: any): HTMLElement {
+  const f = pair[pair.verdict_by] ?? pair.contexts;
+  return h("div", { class: "verdict" }, h("h1", {}, "Verdict: " + pair.verdict),
+    h("p", {}, `The ${pair.verdict_by ?? "contexts"} overlap by ${f.percent.toFixed(1)} %. Noise alone would give ${f.expected?.toFixed(1)} ± ${f.deviation?.toFixed(1)} %; its floor is ${f.floor?.toFixed(1)} %.` +
+      (f.unexplained > 0 ? ` ${f.unexplained.toFixed(1)} points are not explained by noise.` : "")));
+}
+
+function sides(diff: any): HTMLElement {
+  const rows = ["a", "b"].map((k) => ({ name: k.toUpperCase(), ...diff[k] }));
+  return table("profiles", [
+    { name: "", cell: (r) => r.name }, { name: "file", isText: true, cell: (r) => shown(r.file) }, { name: "samples", cell: (r) => count(r.samples) },
+    { name: "independent", cell: (r) => count(Math.round(r.independent)) }], rows);
+}
+
+function changes(family: string, part: any): HTMLElement {
+  const columns: Column<Change>[] = [
+    { name: "points", cell: (r) => (r.points > 0 ? "▲ +" : "▼ −") + Math.abs(r.points).toFixed(2) },
+    { name: "p", cell: (r) => r.p < 0.0001 ? "<0.0001" : r.p.toPrecision(2) },
+    { name: family, isText: true, cell: (r) => shown(nameOf(r), 2000) },
+  ];
+  const what = `${count(part.significant)} of ${count(part.tested)} ${family} changed` + (part.detectable ? `; a change of ${part.detectable.toFixed(1)} points would have been found` : "");
+  return table(what, columns, part.list ?? [], "No change is significant.");
+}
+
+// nameOf names what changed: a method, or calls from the outermost.
+function nameOf(r: Change): string {
+  const path = r.path ?? r.frames ?? [r];
+  return path.map((f: any) => f.method ?? "").reverse().join(" > ");
+}

@@ -1,0 +1,53 @@
+// Elements and text. Names in a profile are foreign: they only ever become text nodes and attributes.
+
+type Child = Node | string | null;
+type Attrs = Record<string, string | number | boolean | null | ((e: any) => void)>;
+
+// h makes an element. A function is a listener of the event that the attribute names.
+export function h<K extends keyof HTMLElementTagNameMap>(tag: K, attrs: Attrs = {}, ...children: Child[]): HTMLElementTagNameMap[K] {
+  const e = document.createElement(tag);
+  for (const [name, value] of Object.entries(attrs)) {
+    if (typeof value === "function") e.addEventListener(name, value);
+    else if (value !== null && value !== false) e.setAttribute(name, value === true ? "" : String(value));
+  }
+  e.append(...children.filter((c): c is Node | string => c !== null));
+  return e;
+}
+
+// replace gives an element other children.
+export function replace(e: Element, ...children: Child[]): void {
+  e.replaceChildren(...children.filter((c): c is Node | string => c !== null));
+}
+
+const mostName = 512; // characters
+
+// shown returns a name as it can be shown: characters that are invisible or turn text around are replaced, and one that
+// nobody reads to its end is cut.
+export function shown(name: string, most = mostName): string {
+  const text = name.length > most ? name.slice(0, most) + "…" : name;
+  return text.replace(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Cs}]/gu, "\u{fffd}");
+}
+
+export function percent(part: number): string {
+  const p = 100 * part;
+  return p !== 0 && Math.abs(p) < 0.1 ? "<0.1 %" : p.toFixed(1) + " %";
+}
+
+export function count(n: number): string {
+  return n.toLocaleString("en");
+}
+
+export function plural(n: number, thing: string): string {
+  return count(n) + " " + thing + (n === 1 ? "" : "s");
+}
+
+const times: [number, string][] = [[3600e9, "h"], [60e9, "min"], [1e9, "s"], [1e6, "ms"], [1e3, "µs"], [1, "ns"]];
+const sizes: [number, string][] = [[2 ** 30, "GiB"], [2 ** 20, "MiB"], [2 ** 10, "KiB"], [1, "B"]];
+
+// quantity prints a value in the unit of a profile, as cpu/nanoseconds.
+export function quantity(value: number, unit: string): string {
+  const scale = unit.endsWith("/nanoseconds") ? times : unit.endsWith("/bytes") ? sizes : null;
+  if (scale === null || value === 0) return count(value);
+  const [size, name] = scale.find(([s]) => Math.abs(value) >= s) ?? scale[scale.length - 1];
+  return (value / size).toPrecision(3) + " " + name;
+}

@@ -1,0 +1,159 @@
+// The picture of a graph: a canvas no higher than its window, on which only what is in view is drawn. It is hidden from
+// readers of screens, who have the table (treegrid.ts).
+import { h, percent, shown } from "./dom";
+import { type Graph, childrenOf, nameOf, shareOf } from "./graph";
+import { changeColour, frameColour, hatch } from "./colour";
+
+const rowHeight = 20, charWidth = 6.7, padding = 3, leastWidth = 0.4; // px
+
+export interface FlameActions { pick(frame: number): void; zoom(frame: number): void; focus(frame: number): void }
+
+export class Flame {
+  readonly element: HTMLElement;
+  private canvas = h("canvas");
+  private spacer = h("div", { class: "spacer" });
+  private rows: number[][] = []; // frames by level below the root
+  private scale = 1;
+  private waiting = false;
+  private graph: Graph | null = null;
+  private root = 0;
+  private picked = -1;
+  private marks: Uint8Array | null = null;
+  private filled = -1; // the last pixel of a row with frames that are narrower
+  drawn = 0; // frames of the last picture
+
+  // up: the callers are above what they call, and the root is at the bottom.
+  constructor(private actions: FlameActions, private up = false) {
+    this.element = h("div", { class: "flame", "aria-hidden": "true", scroll: () => this.draw() }, this.canvas, this.spacer);
+    this.canvas.addEventListener("mousemove", (e) => this.hover(e));
+    this.canvas.addEventListener("click", (e) => { const i = this.at(e); if (i >= 0) this.actions.zoom(i); });
+    this.canvas.addEventListener("dblclick", (e) => { const i = this.at(e); if (i >= 0) this.actions.focus(i); });
+    new ResizeObserver(() => this.draw()).observe(this.element);
+    matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.draw());
+  }
+
+  show(graph: Graph, root: number, marks: Uint8Array | null): void {
+    [this.graph, this.root, this.marks, this.rows] = [graph, root, marks, []];
+    for (let i = root; i <= graph.last[root]; i++) (this.rows[graph.depth[i] - graph.depth[root]] ??= []).push(i);
+    if (this.rows.at(-1)?.some((i) => graph.more[i] > 0)) this.rows.push([]);
+    this.spacer.style.height = this.rows.length * rowHeight + "px";
+    this.element.style.height = `min(60vh, ${this.rows.length * rowHeight + 2}px)`;
+    this.draw();
+    if (this.up) requestAnimationFrame(() => { this.element.scrollTop = this.element.scrollHeight; });
+  }
+
+  pick(frame: number): void {
+    this.picked = frame;
+    const g = this.graph;
+    if (g && frame >= 0) {
+      const y = this.top(g.depth[frame] - g.depth[this.root]);
+      const e = this.element;
+      if (y < e.scrollTop || y + rowHeight > e.scrollTop + e.clientHeight) e.scrollTop = y - e.clientHeight / 2;
+    }
+    this.draw();
+  }
+
+  private top(row: number): number { return (this.up ? this.rows.length - 1 - row : row) * rowHeight; }
+
+  private draw(): void {
+    if (this.waiting) return;
+    this.waiting = true;
+    requestAnimationFrame(() => { this.waiting = false; this.paint(); });
+  }
+
+  private paint(): void {
+    const g = this.graph;
+    if (!g) return;
+    const ratio = devicePixelRatio || 1, width = this.element.clientWidth, height = this.element.clientHeight;
+    this.canvas.width = width * ratio;
+    this.canvas.height = height * ratio;
+    this.canvas.style.width = width + "px";
+    this.canvas.style.height = height + "px";
+    const c = this.canvas.getContext("2d", { alpha: false })!;
+    const style = getComputedStyle(this.element);
+    c.setTransform(ratio, 0, 0, ratio, 0, 0);
+    c.fillStyle = style.backgroundColor;
+    c.fillRect(0, 0, width, height);
+    c.font = "11px ui-monospace, monospace";
+    c.textBaseline = "middle";
+    this.scale = width / (g.width[this.root] || 1);
+    this.drawn = 0;
+    for (let row = 0; row < this.rows.length; row++) {
+      const y = this.top(row) - this.element.scrollTop;
+      if (y + rowHeight < 0 || y > height) continue;
+      this.filled = -1;
+      for (const i of this.rows[row]) this.frame(c, g, i, y);
+      for (const i of this.rows[row - 1] ?? []) if (g.more[i] > 0) this.rest(c, g, i, y);
+    }
+    this.element.dataset.drawn = String(this.drawn);
+  }
+
+  private x(g: Graph, left: number): number { return (left - g.left[this.root]) * this.scale; }
+
+  private frame(c: CanvasRenderingContext2D, g: Graph, i: number, y: number): void {
+    const w = g.width[i] * this.scale, x = this.x(g, g.left[i]), change = g.changes.get(i);
+    if (w < leastWidth) { // of those at one pixel the first is drawn
+      if (Math.floor(x) === this.filled) return;
+      this.filled = Math.floor(x);
+    }
+    c.fillStyle = g.sides.length > 1 ? changeColour(change) : frameColour(nameOf(g, i), g.sides[0].self[i] / (g.sides[0].value[i] || 1));
+    if (this.marks && !this.marks[i]) c.fillStyle = "#cfd3d8";
+    c.fillRect(x, y, Math.max(w - 0.5, 0.5), rowHeight - 1);
+    if (change) hatch(c, x, y, w, rowHeight - 1, change.points > 0);
+    if (i === this.picked) {
+      c.strokeStyle = "#0a58ca";
+      c.lineWidth = 2;
+      c.strokeRect(x + 1, y + 1, Math.max(w - 2.5, 1), rowHeight - 3);
+    }
+    this.drawn++;
+    const sign = change ? (change.points > 0 ? "▲" : "▼") : "";
+    this.text(c, sign + short(shown(nameOf(g, i), 200)), x, y, w);
+  }
+
+  private rest(c: CanvasRenderingContext2D, g: Graph, i: number, y: number): void {
+    const { left, width } = restPlace(g, i), w = width * this.scale;
+    if (w < leastWidth) return;
+    c.fillStyle = "#b6bcc4";
+    c.fillRect(this.x(g, left), y, Math.max(w - 0.5, 0.5), rowHeight - 1);
+    this.text(c, "(" + g.more[i] + " more)", this.x(g, left), y, w);
+  }
+
+  private text(c: CanvasRenderingContext2D, text: string, x: number, y: number, w: number): void {
+    const from = Math.max(x, 0), fits = Math.floor((x + w - from - 2 * padding) / charWidth);
+    if (fits < 3) return;
+    c.fillStyle = "#111";
+    c.fillText(text.length > fits ? text.slice(0, fits - 1) + "…" : text, from + padding, y + rowHeight / 2);
+  }
+
+  // at returns the frame at the pointer, that of what is summed up for the rest of a frame; -1: none.
+  private at(e: MouseEvent): number {
+    const g = this.graph, box = this.canvas.getBoundingClientRect();
+    if (!g) return -1;
+    let row = Math.floor((e.clientY - box.top + this.element.scrollTop) / rowHeight);
+    if (this.up) row = this.rows.length - 1 - row;
+    const left = (e.clientX - box.left) / this.scale + g.left[this.root];
+    const hit = this.rows[row]?.find((i) => left >= g.left[i] && left < g.left[i] + g.width[i]);
+    if (hit !== undefined) return hit;
+    return this.rows[row - 1]?.find((i) => { const r = restPlace(g, i); return g.more[i] > 0 && left >= r.left && left < r.left + r.width; }) ?? -1;
+  }
+
+  private hover(e: MouseEvent): void {
+    const i = this.at(e);
+    this.canvas.title = i < 0 || !this.graph ? "" : shown(nameOf(this.graph, i)) + " " + percent(shareOf(this.graph, i));
+    if (i >= 0) this.actions.pick(i);
+  }
+}
+
+// restPlace is where what is summed up below a frame is drawn: after the frames that are not.
+function restPlace(g: Graph, i: number): { left: number; width: number } {
+  const below = childrenOf(g, i), end = below[below.length - 1];
+  let width = 0, sides = 0;
+  for (const s of g.sides) if (s.value[0] > 0) { width += s.rest[i] / s.value[0]; sides++; }
+  return { left: end === undefined ? g.left[i] : g.left[end] + g.width[end], width: sides > 0 ? width / sides : 0 };
+}
+
+// short leaves the path of a package out of a name.
+function short(name: string): string {
+  const end = name.search(/[\[(<]/), head = end < 0 ? name : name.slice(0, end);
+  return name.slice(head.lastIndexOf("/") + 1);
+}

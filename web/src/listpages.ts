@@ -1,0 +1,81 @@
+// Pages of lists: profiles, the hottest methods, and paths of calls.
+import type { Call, Counters, TopRow } from "./api";
+import { count, h, percent, plural, quantity, replace, shown } from "./dom";
+import { methodLink } from "./flamepage";
+import { type Context, change, command, fileOf, link, searchBox, strip } from "./page";
+import { type Column, table } from "./table";
+import { titleOf } from "./graph";
+
+export async function homePage(c: Context): Promise<HTMLElement[]> {
+  const all = await c.source.profiles();
+  const picks = all.map((p) => ({ ...p, a: h("input", { type: "radio", name: "a", value: p.ref, "aria-label": "A: " + shown(p.name) }), b: h("input", { type: "radio", name: "b", value: p.ref, "aria-label": "B: " + shown(p.name) }) }));
+  const columns: Column<(typeof picks)[number]>[] = [
+    { name: "profile", isText: true, cell: (p) => link(c, shown(p.name), "flame", p.ref) },
+    { name: "of", isText: true, cell: (p) => shown(p.text) },
+    { name: "A", cell: (p) => p.a }, { name: "B", cell: (p) => p.b },
+  ];
+  const compare = () => {
+    const a = picks.find((p) => p.a.checked), b = picks.find((p) => p.b.checked);
+    if (a && b) c.address.go(c.address.link("compare", "", { a: a.ref, b: b.ref }));
+    else c.announce("Choose A and B.");
+  };
+  return [h("h1", {}, "Profiles"), table("profiles", columns, picks, "There is no profile."),
+    picks.length > 1 ? h("button", { click: compare }, "Compare A with B") : h("span")];
+}
+
+const part = (v: Counters) => percent(v.percent / 100);
+
+export async function topPage(c: Context): Promise<HTMLElement[]> {
+  const { ref, params } = c.state, sort = params.get("sort") ?? "flat", recent = params.get("recent") === "1", q = params.get("q") ?? "";
+  const [meta, rows, found] = await Promise.all([c.source.meta(ref), c.source.top(ref, sort, recent), q !== "" ? c.source.search(ref, q, recent) : null]);
+  const by = (name: string) => ({ sort: () => change(c, { sort: name }), isSorted: sort === name });
+  const columns: Column<TopRow>[] = [
+    { name: "flat", cell: (r) => quantity(r.flat.time_ns, meta.unit), ...by("flat") }, { name: "flat %", cell: (r) => part(r.flat) },
+    { name: "cum", cell: (r) => quantity(r.cum.time_ns, meta.unit), ...by("cum") }, { name: "cum %", cell: (r) => part(r.cum) },
+    { name: "samples", cell: (r) => count(r.cum.samples) }, { name: "method", isText: true, cell: (r) => methodLink(c, titleOf(r)) },
+  ];
+  const all = [strip(meta), h("div", { class: "controls" }, searchBox(c, "search methods", q, (text) => change(c, { q: text })))];
+  if (found) {
+    all.push(h("p", { class: "found" }, `${plural(found.found, "method")} with “${shown(q, 100)}”: ${part(found.total)} of the whole.`),
+      table("found, by all that they call", columns.slice(2, 3).map(() => ({ name: "cum %", cell: part } as Column<any>)).concat({ name: "method", isText: true, cell: (r) => methodLink(c, titleOf(r)) }), found.methods));
+  }
+  const most = 500;
+  all.push(table("hottest methods", columns, rows.slice(0, most)), command("top", sort !== "flat" ? "--sort" : "", sort !== "flat" ? sort : "", "-n", String(most), recent ? "--recent" : "", fileOf(meta, ref)));
+  return all;
+}
+
+// queryPage shows a path of calls, or a method, which is a path of one.
+export async function queryPage(c: Context): Promise<HTMLElement[]> {
+  const { ref, params } = c.state, path = params.get("path") ?? params.get("name") ?? "", recent = params.get("recent") === "1";
+  const meta = await c.source.meta(ref);
+  const options = h("datalist", { id: "names" });
+  const box = searchBox(c, "A > B > C: a method, or a path of calls", path, (text) => change(c, { path: text.trim(), name: undefined }));
+  box.setAttribute("list", "names");
+  box.addEventListener("input", () => { void complete(c, box as HTMLInputElement, options); });
+  const all: HTMLElement[] = [strip(meta), h("div", { class: "controls" }, box, options)];
+  if (path === "") return all;
+  const q = await c.source.query(ref, path, recent);
+  const columns = (page: (r: Call) => HTMLElement | string): Column<Call>[] => [
+    { name: "time", cell: (r) => quantity(r.time_ns, meta.unit) }, { name: "share", cell: part }, { name: "samples", cell: (r) => count(r.samples) },
+    { name: "method", isText: true, cell: page },
+    { name: "line", isText: true, cell: (r) => shown(r.file ? r.file + ":" + r.line : r.line ? String(r.line) : "") },
+  ];
+  const extend = (to: (name: string) => string) => (r: Call) => r.method === "" ? "(root)" : link(c, shown(titleOf(r)), "query", ref, { path: to(titleOf(r)), recent: recent ? "1" : undefined });
+  const isPath = /\s>\s/.test(path);
+  all.push(h("h1", {}, shown(path)),
+    h("p", { class: "total" }, `${quantity(q.distinct.time_ns, meta.unit)}, ${part(q.distinct)} of the whole, ${count(q.distinct.samples)} samples; itself ${quantity(q.self.time_ns, meta.unit)}.`,
+      q.distinct.samples !== q.total.samples ? ` Counted at every level of recursion: ${count(q.total.samples)}.` : ""),
+    h("p", {}, link(c, "flame graph, both ways", "flame", ref, { path, recent: recent ? "1" : undefined })),
+    table("callers", columns(extend((name) => isPath ? name + " > " + path : name)), q.callers), table("callees", columns(extend((name) => isPath ? path + " > " + name : name)), q.callees),
+    command("query", recent ? "--recent" : "", fileOf(meta, ref), path));
+  return all;
+}
+
+// complete lists names that go on with what is typed, after the last '>'.
+async function complete(c: Context, box: HTMLInputElement, options: HTMLElement): Promise<void> {
+  const parts = box.value.split(/(?<=\s>\s)/), word = parts.pop() ?? "";
+  if (word.trim().length < 2) return;
+  const typed = box.value;
+  const found = await c.source.search(c.state.ref, word.trim(), false).catch(() => null);
+  if (found && box.value === typed) replace(options, ...found.methods.slice(0, 20).map((m) => h("option", { value: parts.join("") + m.method })));
+}

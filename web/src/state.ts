@@ -1,0 +1,47 @@
+// What is shown is in the address: back and forward work, and every view can be linked. In a single file the address
+// that counts is behind the '#'.
+
+export type Page = "home" | "flame" | "top" | "method" | "query" | "compare" | "help";
+
+export interface State { page: Page; ref: string; params: URLSearchParams }
+
+const pages: Page[] = ["flame", "top", "method", "query"];
+
+export class Address {
+  // own is the profile of a single file, "" for a server.
+  constructor(private isFile: boolean, private first: string, private own: string) {}
+
+  read(): State {
+    const text = this.isFile ? location.hash.slice(1) || this.first : location.pathname + location.search;
+    const url = new URL(text.startsWith("/") ? text : "/", "http://page/");
+    const [kind, ref, page] = url.pathname.slice(1).split("/").map(unescaped);
+    const params = url.searchParams;
+    if (kind === "compare") return { page: "compare", ref: this.own || params.get("b") || "", params };
+    if (kind === "p" && ref) return { page: pages.find((p) => p === page) ?? "flame", ref, params };
+    if (kind === "t" && ref) return { page: "flame", ref: "live:" + ref, params };
+    return { page: "home", ref: "", params };
+  }
+
+  // link returns the address of a state.
+  link(page: Page, ref: string, params: Record<string, string | undefined> = {}): string {
+    const query = new URLSearchParams();
+    for (const [name, value] of Object.entries(params)) if (value) query.set(name, value);
+    const path = page === "compare" ? "/compare" : page === "home" ? "/" : "/p/" + encodeURIComponent(ref) + "/" + page;
+    return (this.isFile ? "#" : "") + path + (query.size > 0 ? "?" + query : "");
+  }
+
+  go(link: string, replace = false): void {
+    if (replace) history.replaceState(null, "", link);
+    else history.pushState(null, "", link);
+    dispatchEvent(new PopStateEvent("popstate"));
+  }
+}
+
+function unescaped(text: string): string {
+  try { return decodeURIComponent(text); } catch { return text; }
+}
+
+// merged returns parameters with some changed; undefined and "" remove one.
+export function merged(params: URLSearchParams, changes: Record<string, string | undefined>): Record<string, string | undefined> {
+  return { ...Object.fromEntries(params), ...changes };
+}
