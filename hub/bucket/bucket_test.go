@@ -12,7 +12,11 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/ccmapd/ccmapd/internal/testrun"
 )
+
+func TestMain(m *testing.M) { os.Exit(testrun.Guard(m).Run()) }
 
 // TestDir checks a directory with more writers than the hub's start has.
 func TestDir(t *testing.T) {
@@ -154,7 +158,7 @@ func TestBadBuckets(t *testing.T) {
 func TestS3(t *testing.T) {
 	program := cmp.Or(os.Getenv("CCMAPD_VERSITYGW"), "versitygw")
 	if _, err := exec.LookPath(program); err != nil {
-		t.Skip("no versitygw: go install github.com/versity/versitygw/cmd/versitygw@v1.8.0")
+		testrun.Lacks(t, "no versitygw: go install github.com/versity/versitygw/cmd/versitygw@v1.8.0")
 	}
 	s := startS3(t, program)
 	for range 3 {

@@ -8,7 +8,12 @@ require (
 	github.com/evanw/esbuild v0.28.2
 )
 
+require github.com/prometheus/procfs v0.23.0 // indirect
+
 require (
+	github.com/ccmapd/ccmapd v0.0.0
 	github.com/go-json-experiment/json v0.0.0-20260213210345-44df1a37e875 // indirect
-	golang.org/x/sys v0.0.0-20220715151400-c0bba94af5f8 // indirect
+	golang.org/x/sys v0.49.0 // indirect
 )
+
+replace github.com/ccmapd/ccmapd => ../..

@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ccmapd/ccmapd/internal/testrun"
 	"github.com/chromedp/cdproto/log"
 	"github.com/chromedp/cdproto/network"
 	"github.com/chromedp/cdproto/runtime"
@@ -24,10 +25,10 @@ import (
 var ccmapd string // the command, built once
 
 func TestMain(m *testing.M) {
-	os.Exit(run(m))
+	os.Exit(run(testrun.Guard(m)))
 }
 
-func run(m *testing.M) int {
+func run(m testrun.Guarded) int {
 	dir, err := os.MkdirTemp("", "browser")
 	if err != nil {
 		panic(err)
