@@ -30,12 +30,9 @@ and gets nothing of the outside but --env and --dir: docs/webassembly.md.`
 const runExample = `  ccmapd run -- ./server -addr :8080
   ccmapd run -d 30s -o start.pb.gz -- ./server
   ccmapd run --children -- go vet ./...      the go command, and all that it starts
-  go build -a -toolexec 'ccmapd run -q -o /tmp/p-%p.pb.gz --' ./...
-                                             every compiler and linker run
   ccmapd run --cached @best:app --mode 0 --store-log use,deopts -- java -jar app.jar
-  ccmapd run --env LANG=C --dir /data:/in:ro app.wasm /in/a.txt   a module, for WASI
   ccmapd run --store --mode 2 app.wasm       with what earlier runs in your store know
-  ccmapd run --exact -o all.xml app.wasm     all of its calls, each counted`
+  ccmapd run --exact --dir /data:/in:ro -o all.xml app.wasm /in/a.txt   each call counted`
 
 // runFlags are the flags of run.
 type runFlags struct {

@@ -43,7 +43,7 @@ func (f *cachedFlags) register(cmd *cobra.Command) {
 	f.early = defaultEarly()
 	flags := cmd.Flags()
 	flags.StringVar(&f.profile, "cached", "", "begin with what `PROFILE` knows, a JVM or a module: a file, or @best:NAME of a daemon's store")
-	f.mode.Register(cmd, "mode", "with --cached: `MODE` 0 also compiles hot methods of a JVM early; 1: PROFILE is JDK 25's\nAOT cache, which the first run writes; 2 asks a module less")
+	f.mode.Register(cmd, "mode", "with --cached: `MODE` 0 also compiles a JVM's hot methods early; 1: PROFILE is JDK 25's AOT cache; 2 asks a module less")
 	f.early.register(cmd)
 	flags.StringSliceVar(&f.log, "store-log", nil, "print what becomes of it, `WHAT` is "+terminal.OrList(storeLogs)+"; several with commas")
 	// The only error is that there is no such flag.
