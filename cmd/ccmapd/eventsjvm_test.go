@@ -138,7 +138,7 @@ func checkRefusals(t *testing.T, jvm *jvmtest.JVM) {
 		{[]string{strconv.Itoa(os.Getpid()), "--event", "alloc"}, exitFailed, "/debug/pprof/allocs"},
 		{[]string{strconv.Itoa(jvm.PID), "--event", "alloc", "--hits", "7"}, exitUsage, "exclude each other"},
 		{[]string{strconv.Itoa(jvm.PID), "--event", "alloc", "-o", "x.folded"}, exitUsage, "folded has no place for bytes"},
-		{[]string{strconv.Itoa(jvm.PID), "--event", "wall"}, exitUsage, "must be cpu, alloc or lock"},
+		{[]string{strconv.Itoa(jvm.PID), "--event", "tea"}, exitUsage, "must be cpu, alloc, lock, wait or wall"},
 	} {
 		code, _, errs := runWith(append([]string{"attach", "-o", file}, c.args...), nil)
 		if code != c.code || !strings.Contains(errs, c.want) {
