@@ -25,7 +25,7 @@ id or the name of a process.
 
 A unit is one of a counter --per-metric of the programs' own metrics, in the text format
 of Prometheus, at --before-url and --after-url. Or it is an execution of function --per,
-counted exactly by a breakpoint. That slows the program, perhaps several times, and two
+counted by a breakpoint. That slows the program, perhaps several times, and two
 builds not alike: it is for programs without metrics. Activations and samples are no
 count of work, and are refused.
 

@@ -7,11 +7,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Counter counts how often the threads of a process execute an instruction, exactly. It is a hardware breakpoint
-// that takes no samples. Each execution costs the thread a
-// trap, and code can run several times slower while it is set: 67 µs of a loop took 220 µs (AMD EPYC, virtual
-// machine, Linux 6.18). Threads that begin later are counted, too, child
-// processes are not. A thread's count stays after its end.
+// Counter counts how often the threads of a process execute an instruction. It misses none. An execution counts twice
+// where Go's runtime preempts the goroutine just there: the handler returns to the instruction, and the trap comes
+// again. It is a hardware breakpoint that takes no samples. Each execution costs the thread a trap, and code can run
+// several times slower while it is set: 67 µs of a loop took 220 µs (AMD EPYC, virtual machine, Linux 6.18). Threads
+// that begin later are counted, too, child processes are not. A thread's count stays after its end.
 type Counter struct{ events []int }
 
 const (
