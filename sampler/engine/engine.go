@@ -44,6 +44,12 @@ const (
 	PProfHTTP = pprofhttp.Engine
 )
 
+// Units of engine memory.
+var (
+	Wait = memory.Wait // time of goroutines that wait
+	Wall = memory.Wall // time of goroutines that wait or run
+)
+
 // Source is a sampler that can be closed.
 type Source interface {
 	sampler.Source

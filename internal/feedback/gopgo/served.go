@@ -12,8 +12,8 @@ import (
 )
 
 // Serve writes the minimal profile of s, gzipped, as a daemon has it for a build. Calls leave whose caller has
-// the code of several builds: their lines may be another build's. A comment says of which build and how old the
-// profile is, how many samples it has, and what has left. Equal snapshots have equal bytes. Errors are those of
+// the code of several builds: their lines may be another build's. A comment says of which build the profile is
+// and until when, how many samples it has, and what has left. Equal snapshots have equal bytes. Errors are those of
 // [Edges] and [Minimal.Map].
 func Serve(w io.Writer, s *ccmap.Snapshot) error {
 	edges, err := Edges(s, BySamples)
