@@ -31,7 +31,7 @@
 // [suiteWay], and writes a portion of docs/benchmarks.md.
 //
 // The campaign on second runs (-warm) runs all guests without and with what a first run knows, and
-// writes a portion of docs/store.md.
+// writes a portion of docs/accuracy/guests.md.
 package main
 
 import (
@@ -81,7 +81,9 @@ func main() {
 		c.Work = filepath.Join(c.Work, "quick")
 		c.Report = filepath.Join(c.Work, "REPORT.md")
 	}
-	if c.Report == "" {
+	given := false
+	flag.Visit(func(f *flag.Flag) { given = given || f.Name == "o" })
+	if !given && !c.Quick {
 		c.Report = c.page()
 	}
 	campaign.Main("accuracy", func(ctx context.Context) error { return run(ctx, c) })
@@ -90,11 +92,9 @@ func main() {
 // page returns the page that the campaign writes.
 func (c config) page() string {
 	switch {
-	case c.warm:
-		return filepath.Join("docs", "store.md")
 	case c.suite:
 		return filepath.Join("docs", "benchmarks.md")
-	case c.guests:
+	case c.guests, c.warm:
 		return filepath.Join("docs", "accuracy", "guests.md")
 	}
 	return filepath.Join("docs", "accuracy", "native.md")

@@ -268,6 +268,6 @@ func warmReport(began time.Time, load float64, all []warmResult) string {
 			report.Number(r.trustedCold, 0), report.Number(r.trustedWarm, 0), report.Number(r.again, 1), report.Number(r.cold, 1),
 			report.Number(r.warm, 1), report.Percent(r.overlapCold), report.Percent(r.overlapIn))
 	}
-	return strings.TrimSuffix(fmt.Sprintf("%s It took %s; the load average before was %s. Second runs within 3 %%: %d of %d.\n\n%s",
+	return strings.TrimSuffix(fmt.Sprintf("## Second runs, in mode 2\n\n%s It took %s; the load average before was %s. Second runs within 3 %%: %d of %d.\n\n%s",
 		report.Measured(began), report.Seconds(time.Since(began).Seconds()), report.Number(load, 1), within, len(all), t.String()), "\n")
 }
