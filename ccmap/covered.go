@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// covered is the wall time that the parts of a merge have sampled, as stretches that do not overlap, the earliest first.
-// Programs that ran side by side for a minute were sampled for a minute, and one minute after another is two.
+// covered is the wall time that the parts of a merge have sampled, as stretches that do not overlap, the earliest
+// first. Programs that ran side by side for a minute were sampled for a minute, and one minute after another is two.
 type covered []stretch
 
 // stretch is a time from one moment to another.

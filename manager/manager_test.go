@@ -138,8 +138,8 @@ func TestRunKeepsTheWarningOfTheSource(t *testing.T) {
 	}
 }
 
-// TestRunKeepsWhatTheSourceKnows: why time is missing, and what files of the target lack. A session that follows another
-// one says that of its own.
+// TestRunKeepsWhatTheSourceKnows: why time is missing, and what files of the target lack. A session that follows
+// another one says that of its own.
 func TestRunKeepsWhatTheSourceKnows(t *testing.T) {
 	t.Parallel()
 	s := newSession(func(_ context.Context, r *queue.Ring, names *ccmap.Names) { r.Push(stack(names, "leaf")) })

@@ -72,8 +72,8 @@ func TestCaution(t *testing.T) {
 	}
 }
 
-// TestCautionOfLostFrames: functions of C that were lost stand between [truncated] and those that they have called, whose
-// file is at fault.
+// TestCautionOfLostFrames: functions of C that were lost stand between [truncated] and those that they have called,
+// whose file is at fault.
 func TestCautionOfLostFrames(t *testing.T) {
 	t.Parallel()
 	m := ccmap.New(ccmap.Options{})

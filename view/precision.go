@@ -10,8 +10,8 @@ import (
 	"github.com/ccmapd/ccmapd/internal/figure"
 )
 
-// precision returns how far the shares of the profile can be trusted. It is not known where the profile does not say how
-// many samples it has, or where samples weigh differently; and figures that were counted have none.
+// precision returns how far the shares of the profile can be trusted. It is not known where the profile does not say
+// how many samples it has, or where samples weigh differently; and figures that were counted have none.
 func (p *Profile) precision() (precision compare.Precision, known bool) {
 	if p.measure.total == 0 || p.isExact() || p.Total().Samples == 0 || !p.samplesWeighAlike() {
 		return compare.Precision{}, false
@@ -54,8 +54,8 @@ var tieColumns = columns[tie]{
 // leadingRows are those that are looked at for ties: further down, hardly any row has enough samples.
 const leadingRows = 5
 
-// ties returns the ties among the first rows, by their flat time; nil: that is not known. Rows of hardly any samples are
-// none: they have too few to tell anything.
+// ties returns the ties among the first rows, by their flat time; nil: that is not known. Rows of hardly any samples
+// are none: they have too few to tell anything.
 func (p *Profile) ties(rows []MethodRow) []tie {
 	precision, known := p.precision()
 	if !known {

@@ -74,8 +74,8 @@ func selves(s *ccmap.Snapshot) string {
 	return strings.Join(parts, " ")
 }
 
-// TestCompareSeenByBoth: profiles are compared by what both can have, in both directions, unless the caller says what to
-// absorb: then by that alone.
+// TestCompareSeenByBoth: profiles are compared by what both can have, in both directions, unless the caller says what
+// to absorb: then by that alone.
 func TestCompareSeenByBoth(t *testing.T) {
 	t.Parallel()
 	ours := recorded("bpf", "", 1, "xxx runtime.main main", "xxx runtime.main main [kernel]", "xxxx runtime.mstart runtime.sysmon")

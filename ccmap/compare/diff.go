@@ -249,8 +249,8 @@ func (w judge) detectable(tested int) float64 {
 // detectableBetween is detectable for a share of 10 % of n independent samples, and a larger one of m. It takes the
 // normal distribution for the binomial, with the correction for whole numbers.
 //
-// Shares are significant if they are further apart than chance puts two samples of one share, and than the least change.
-// Nine times in ten they are at most 1.28 deviations closer than their means.
+// Shares are significant if they are further apart than chance puts two samples of one share, and than the least
+// change. Nine times in ten they are at most 1.28 deviations closer than their means.
 func (w judge) detectableBetween(tested int, n, m float64) float64 {
 	const share, missed = 0.1, 0.1
 	critical, margin := exceeded(w.Level/2/float64(tested)), exceeded(missed)

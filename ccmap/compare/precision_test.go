@@ -19,8 +19,8 @@ func flatOf(s *ccmap.Snapshot) map[string]ccmap.Counters {
 	return flat
 }
 
-// TestIntervalHoldsTheTruth: of the shares of many profiles of one program, some 95 of 100 intervals have the share of a
-// very long profile, also where samples repeat, and where the interval of sampling changed.
+// TestIntervalHoldsTheTruth: of the shares of many profiles of one program, some 95 of 100 intervals have the share
+// of a very long profile, also where samples repeat, and where the interval of sampling changed.
 func TestIntervalHoldsTheTruth(t *testing.T) {
 	t.Parallel()
 	p := newProgram(30, false)
@@ -51,7 +51,8 @@ func TestIntervalHoldsTheTruth(t *testing.T) {
 	}
 }
 
-// TestIntervalNarrows: an interval has its share inside, is within 0 to 100, and the narrower the more samples there are.
+// TestIntervalNarrows: an interval has its share inside, is within 0 to 100, and the narrower the more samples there
+// are.
 func TestIntervalNarrows(t *testing.T) {
 	t.Parallel()
 	for _, percent := range []int64{0, 1, 50, 99, 100} {

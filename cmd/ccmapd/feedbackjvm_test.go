@@ -14,9 +14,9 @@ import (
 	"github.com/ccmapd/ccmapd/internal/jvm/jvmtest"
 )
 
-// TestFeedbackEndToEnd: a daemon that is to apply hints finds out by itself that a method of a JVM has become hot, gives the
-// compiler hints about it, says what became of them, and takes them back: when the compiler has settled, and when it
-// ends. It gives each hint once.
+// TestFeedbackEndToEnd: a daemon that is to apply hints finds out by itself that a method of a JVM has become hot,
+// gives the compiler hints about it, says what became of them, and takes them back: when the compiler has settled,
+// and when it ends. It gives each hint once.
 func TestFeedbackEndToEnd(t *testing.T) {
 	t.Parallel()
 	for _, jdk := range jvmtest.JDKs(t) {

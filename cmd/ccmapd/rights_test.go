@@ -231,8 +231,8 @@ func TestAttachByDaemonWritesNothing(t *testing.T) {
 	}
 }
 
-// TestReasonsAreLines: where no engine may sample a process, attach and doctor have the reason of each in a line that is not
-// too long, with the cure, and doctor does not say them twice.
+// TestReasonsAreLines: where no engine may sample a process, attach and doctor have the reason of each in a line that
+// is not too long, with the cure, and doctor does not say them twice.
 func TestReasonsAreLines(t *testing.T) {
 	t.Parallel()
 	if os.Getuid() != 0 {

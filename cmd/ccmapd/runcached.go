@@ -73,8 +73,8 @@ func (f *cachedFlags) check(cmd *cobra.Command, isJVM bool) error {
 
 func (f *cachedFlags) logs(what string) bool { return slices.Contains(f.log, what) }
 
-// arguments returns the arguments with which a JVM starts, and the directory of the files that it reads then; empty: there
-// is none. A profile that cannot be used never keeps the JVM from starting: it is reported.
+// arguments returns the arguments with which a JVM starts, and the directory of the files that it reads then; empty:
+// there is none. A profile that cannot be used never keeps the JVM from starting: it is reported.
 func (f *cachedFlags) arguments(cmd *cobra.Command, env *environment, args []string) (with []string, dir string) {
 	if f.profile == "" {
 		return args, ""
@@ -174,8 +174,8 @@ func (f *cachedFlags) sayHints(w io.Writer, hints []hotspot.Hint, leftOut []stri
 	}
 }
 
-// watch prints what the compilers of a JVM do, as --store-log asks, until the function that it returns is called, or the
-// JVM has ended.
+// watch prints what the compilers of a JVM do, as --store-log asks, until the function that it returns is called, or
+// the JVM has ended.
 func (f *cachedFlags) watch(ctx context.Context, w io.Writer, pid int) (end func()) {
 	if !f.logs(logDeopts) && !f.logs(logDeoptsEach) && !f.logs(logQueue) {
 		return func() {}

@@ -53,8 +53,8 @@ func TestRunJVM(t *testing.T) {
 }
 
 // TestRunCached: a JVM starts with what an earlier run knows, takes it in silence, and its output is its own. What is
-// used, what compiled code was thrown away, and a mode that is none are said. A profile that cannot be read keeps no JVM
-// from starting.
+// used, what compiled code was thrown away, and a mode that is none are said. A profile that cannot be read keeps no
+// JVM from starting.
 func TestRunCached(t *testing.T) {
 	t.Parallel()
 	for _, jdk := range jvmtest.JDKs(t) {
@@ -87,8 +87,8 @@ func TestRunCached(t *testing.T) {
 	}
 }
 
-// TestRunAOT: in mode 1 the first run writes the JVM's AOT cache, and the second one uses it. A JDK without one starts as
-// ever, as one does whose arguments name a cache, or whose cache is no file.
+// TestRunAOT: in mode 1 the first run writes the JVM's AOT cache, and the second one uses it. A JDK without one
+// starts as ever, as one does whose arguments name a cache, or whose cache is no file.
 func TestRunAOT(t *testing.T) {
 	t.Parallel()
 	for _, jdk := range jvmtest.JDKs(t) {

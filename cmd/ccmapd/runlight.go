@@ -46,8 +46,8 @@ func (f *cachedFlags) checkModule(cmd *cobra.Command, r *runFlags) error {
 	return nil
 }
 
-// ofModule returns what an earlier run of a module knows, nil if that is nothing. A profile that cannot be used never keeps
-// the module from starting: it is reported.
+// ofModule returns what an earlier run of a module knows, nil if that is nothing. A profile that cannot be used never
+// keeps the module from starting: it is reported.
 func (f *cachedFlags) ofModule(cmd *cobra.Command, env *environment, path string) *managed.Cached {
 	if f.mode.Value == "" {
 		return nil
@@ -85,8 +85,8 @@ func cachedAt(ctx context.Context, env *environment, name string) (*managed.Cach
 // lookEvery is how often a module's profile is held against the cached one.
 const lookEvery = 10 * time.Second
 
-// look says what is used of a cached profile, and holds a module's profile against it until the function that it returns
-// is called.
+// look says what is used of a cached profile, and holds a module's profile against it until the function that it
+// returns is called.
 func (f *cachedFlags) look(w io.Writer, p *wasi.Source, snapshot func() *ccmap.Snapshot) (end func()) {
 	if f.mode.Value == "" {
 		return func() {}

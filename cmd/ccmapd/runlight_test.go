@@ -9,8 +9,8 @@ import (
 	"github.com/ccmapd/ccmapd/testdata/guests"
 )
 
-// TestSecondRunOfModule: a module begins with what a file, or the user's store, knows of it, and says which functions go
-// without what. Its output is its own. What is no profile keeps it from nothing.
+// TestSecondRunOfModule: a module begins with what a file, or the user's store, knows of it, and says which functions
+// go without what. Its output is its own. What is no profile keeps it from nothing.
 func TestSecondRunOfModule(t *testing.T) {
 	path, err := guests.Go(t.Context(), "eval")
 	if err != nil {

@@ -14,8 +14,8 @@ import (
 	"github.com/ccmapd/ccmapd/internal/programtest"
 )
 
-// TestSetgidSecret: a set-group-ID program has the contents of a file in its labels that its user may not read. A daemon
-// that all users may connect to tells that user nothing of it.
+// TestSetgidSecret: a set-group-ID program has the contents of a file in its labels that its user may not read. A
+// daemon that all users may connect to tells that user nothing of it.
 func TestSetgidSecret(t *testing.T) {
 	t.Parallel()
 	needEngine(t)

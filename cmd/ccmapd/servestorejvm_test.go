@@ -18,8 +18,8 @@ import (
 // aJavaOwner is the user of a daemon without capabilities and of its JVM, and of no other test.
 const aJavaOwner = 65527
 
-// TestServeGoesOnOfJVMs: a daemon that was killed goes on in the same profile of a JVM: root's daemon, the packaged unit's on
-// a JVM of another user, and an ordinary user's on a JVM of its own.
+// TestServeGoesOnOfJVMs: a daemon that was killed goes on in the same profile of a JVM: root's daemon, the packaged
+// unit's on a JVM of another user, and an ordinary user's on a JVM of its own.
 func TestServeGoesOnOfJVMs(t *testing.T) {
 	t.Parallel()
 	jdks := jvmtest.JDKs(t)

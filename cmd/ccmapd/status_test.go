@@ -10,8 +10,8 @@ import (
 	"github.com/ccmapd/ccmapd/internal/daemon"
 )
 
-// TestStatus: the daemon's state is in a few lines, with what is refused and its cure; a daemon that is not healthy gives
-// exit code 1. What a target is called by others is printed harmless.
+// TestStatus: the daemon's state is in a few lines, with what is refused and its cure; a daemon that is not healthy
+// gives exit code 1. What a target is called by others is printed harmless.
 func TestStatus(t *testing.T) {
 	t.Parallel()
 	f := &fakeDaemon{targets: []daemon.TargetStatus{

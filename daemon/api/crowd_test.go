@@ -62,8 +62,8 @@ func askPortAs(t *testing.T, uid, port int, path string) int {
 	return status(bufio.NewReader(c))
 }
 
-// TestOneUserLeavesRoom: a user of this machine opens 64 connections and sends nothing, or half a request. Other users are
-// answered as before, and the log names the user.
+// TestOneUserLeavesRoom: a user of this machine opens 64 connections and sends nothing, or half a request. Other
+// users are answered as before, and the log names the user.
 func TestOneUserLeavesRoom(t *testing.T) {
 	t.Parallel()
 	needRoot(t)

@@ -62,8 +62,8 @@ func TestMetrics(t *testing.T) {
 	}
 }
 
-// TestBasicMetrics: by default a target has 12 series and HTTP has 60 at most, sums in place of parts. Whatever an alert
-// asks for is among them.
+// TestBasicMetrics: by default a target has 12 series and HTTP has 60 at most, sums in place of parts. Whatever an
+// alert asks for is among them.
 func TestBasicMetrics(t *testing.T) {
 	t.Parallel()
 	f := newFake()

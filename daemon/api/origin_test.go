@@ -46,8 +46,8 @@ func (h headers) addTo(r *http.Request) *http.Request {
 	return r
 }
 
-// TestForeignPages: whatever a page of another site has a browser ask for, also by a port of localhost, it is refused, and
-// the browser keeps answers from such pages. Others are answered as before.
+// TestForeignPages: whatever a page of another site has a browser ask for, also by a port of localhost, it is
+// refused, and the browser keeps answers from such pages. Others are answered as before.
 func TestForeignPages(t *testing.T) {
 	t.Parallel()
 	s := newServer(t, newFake(), Options{TCP: "127.0.0.1:0"})

@@ -127,8 +127,8 @@ func awaitTarget(t *testing.T, d *daemon.Daemon, name, what string, is func(daem
 
 func isSampled(s daemon.TargetStatus) bool { return s.Status.Samples > 0 }
 
-// TestTraceesAgainstKernel: what a user of the socket can do with a process of any kind, and whether it sees the process's
-// targets, events and profiles, is what the kernel allows that user.
+// TestTraceesAgainstKernel: what a user of the socket can do with a process of any kind, and whether it sees the
+// process's targets, events and profiles, is what the kernel allows that user.
 func TestTraceesAgainstKernel(t *testing.T) {
 	t.Parallel()
 	needRoot(t)
@@ -201,8 +201,8 @@ func TestPeerInContainer(t *testing.T) {
 	}
 }
 
-// TestExecOfTracee: after a process has executed a program that its user may not trace, the user has none of it, neither
-// of the samples before the engine notices. What was sampled before stays the user's.
+// TestExecOfTracee: after a process has executed a program that its user may not trace, the user has none of it,
+// neither of the samples before the engine notices. What was sampled before stays the user's.
 func TestExecOfTracee(t *testing.T) {
 	t.Parallel()
 	needRoot(t)

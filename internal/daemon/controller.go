@@ -20,8 +20,8 @@ import (
 	"github.com/ccmapd/ccmapd/sampler"
 )
 
-// controller acts on hot methods of JVMs: it tells the compiler C2 what their profiles know, if the configuration has it
-// so (feedback.hotspot). It works like this:
+// controller acts on hot methods of JVMs: it tells the compiler C2 what their profiles know, if the configuration has
+// it so (feedback.hotspot). It works like this:
 //
 //  1. The manager of a session offers each hot event, and waits for nothing.
 //  2. One goroutine takes the sessions in turn, each once in a while, with all methods that have become hot since. It
@@ -81,14 +81,14 @@ type hinted struct {
 type call struct{ root, callee hotspot.Method }
 
 const (
-	// suggestEvery and applyEvery are the times from hints to the next look at a process. After a look without new hints
-	// it is againAfter, and twice as long after each further one, up to suggestEvery. A look is a pass over the map, with
-	// all caught calls; to apply hints takes a recording of the JVM.
+	// suggestEvery and applyEvery are the times from hints to the next look at a process. After a look without new
+	// hints it is againAfter, and twice as long after each further one, up to suggestEvery. A look is a pass over the
+	// map, with all caught calls; to apply hints takes a recording of the JVM.
 	suggestEvery, applyEvery, againAfter = time.Minute, 10 * time.Minute, 10 * time.Second
 	// applyTime is how long hints are in force: the --wait of 'ccmapd apply'.
 	applyTime = time.Minute
-	// mostWanted bounds the methods of a look, mostLooks the looks at a method without hints, and mostGiven the hints of
-	// an event, which the daemon keeps.
+	// mostWanted bounds the methods of a look, mostLooks the looks at a method without hints, and mostGiven the hints
+	// of an event, which the daemon keeps.
 	mostWanted, mostLooks, mostGiven = 1000, 10, 20
 	// mostRemembered bounds the processes whose hints are remembered.
 	mostRemembered = 1000

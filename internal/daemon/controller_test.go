@@ -163,8 +163,8 @@ func TestHintsAreSuggested(t *testing.T) {
 	})
 }
 
-// TestHintsComeLater: a method that has no hints when it becomes hot, as the JVM's counts are not read yet, is looked at
-// again, but not for ever.
+// TestHintsComeLater: a method that has no hints when it becomes hot, as the JVM's counts are not read yet, is looked
+// at again, but not for ever.
 func TestHintsComeLater(t *testing.T) {
 	t.Parallel()
 	for after, want := range map[int]int{3: 1, mostLooks + 1: 0} {

@@ -170,7 +170,8 @@ func TestBeginsAtTheIntervalOfTheStore(t *testing.T) {
 	}
 }
 
-// TestTunesFromTheStore: the first session of a daemon with a build that it has seen before begins where that had settled.
+// TestTunesFromTheStore: the first session of a daemon with a build that it has seen before begins where that had
+// settled.
 func TestTunesFromTheStore(t *testing.T) {
 	t.Parallel()
 	c := filing(t.TempDir())

@@ -6,8 +6,8 @@ import (
 )
 
 // The store keeps a best profile for each phase of a build, and offers the one of the phase that the program was last
-// in. The daemon tells it about changes of a program, and about the first samples of a new process: it may be in another
-// phase than the last process was.
+// in. The daemon tells it about changes of a program, and about the first samples of a new process: it may be in
+// another phase than the last process was.
 
 // run is the run of a slot's process, until its first samples have told its phase.
 type run struct {

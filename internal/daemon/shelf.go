@@ -56,8 +56,8 @@ type slot struct {
 	drifted atomic.Bool // the program does something else than before, and the store does not know
 }
 
-// takeSlot returns a slot that is not busy, for a process of an owner: of the build, or of the executable where the build
-// is not known yet.
+// takeSlot returns a slot that is not busy, for a process of an owner: of the build, or of the executable where the
+// build is not known yet.
 func (h *shelf) takeSlot(owner process.Owner, file process.FileID, build string) *slot {
 	h.mu.Lock()
 	defer h.mu.Unlock()

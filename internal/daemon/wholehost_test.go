@@ -149,8 +149,9 @@ func TestWholeHostMemory(t *testing.T) {
 	}
 }
 
-// TestWholeHostShare: the open programs and the names of the whole host have parts of the budget of memory. A budget that
-// is loaded anew holds for the programs at once. What all users of memory may take is less than the collector's limit.
+// TestWholeHostShare: the open programs and the names of the whole host have parts of the budget of memory. A budget
+// that is loaded anew holds for the programs at once. What all users of memory may take is less than the collector's
+// limit.
 func TestWholeHostShare(t *testing.T) {
 	t.Parallel()
 	inDaemon(t, hostConfig(), func(t *testing.T, h *fakeHost, d *Daemon) {

@@ -118,8 +118,9 @@ func TestLacks(t *testing.T) {
 	})
 }
 
-// TestBusyMachineCostsNoFile: a load that waits for a processor, in a read or at any other moment, as one does on a busy
-// machine, takes no time from other files. Without those files, stacks of a JVM's own threads had no root for a minute.
+// TestBusyMachineCostsNoFile: a load that waits for a processor, in a read or at any other moment, as one does on a
+// busy machine, takes no time from other files. Without those files, stacks of a JVM's own threads had no root for a
+// minute.
 func TestBusyMachineCostsNoFile(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

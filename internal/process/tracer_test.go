@@ -14,8 +14,8 @@ func TestMain(m *testing.M) {
 	os.Exit(testrun.Guard(m).Run())
 }
 
-// TestAccessAgainstKernel: Access allows no process of any kind to a peer that the kernel refuses, and all that the kernel
-// allows but for what its table calls stricter.
+// TestAccessAgainstKernel: Access allows no process of any kind to a peer that the kernel refuses, and all that the
+// kernel allows but for what its table calls stricter.
 func TestAccessAgainstKernel(t *testing.T) {
 	t.Parallel()
 	needRoot(t)

@@ -15,8 +15,9 @@ import (
 	"github.com/ccmapd/ccmapd/manager"
 )
 
-// Hot describes a method, edge or path that has become hot, for a compiler or a person to act on. As JSON it has the schema "hot" of docs/commands.schema.json, which is made from the tags here. Names
-// are foreign: terminal.LineJSON writes them.
+// Hot describes a method, edge or path that has become hot, for a compiler or a person to act on. As JSON it has the
+// schema "hot" of docs/commands.schema.json, which is made from the tags here. Names are foreign: terminal.LineJSON
+// writes them.
 type Hot struct {
 	Kind      string   `json:"kind" doc:"what is hot: method, edge or path"`
 	Method    Place    `json:"method" doc:"the hot method, the callee of the edge, or the last method of the path"`

@@ -164,7 +164,8 @@ func at(samples int64, start time.Time) *ccmap.Snapshot {
 	return m.Snapshot()
 }
 
-// TestAddAndPowerCuts: a file that was filed outlives a power cut, whole. One that was not is there whole, or not at all.
+// TestAddAndPowerCuts: a file that was filed outlives a power cut, whole. One that was not is there whole, or not at
+// all.
 func TestAddAndPowerCuts(t *testing.T) {
 	t.Parallel()
 	for seed := range *cuts {

@@ -64,8 +64,8 @@ func (p *phaseModel) file(thing int, samples int64) {
 	p.unlike, p.current, p.last[thing] = 0, thing, samples
 }
 
-// TestPhases files periods of a program that does one thing after another, and begins runs of it. The files are those of
-// the model, and the sum of all periods stays the sum of all.
+// TestPhases files periods of a program that does one thing after another, and begins runs of it. The files are those
+// of the model, and the sum of all periods stays the sum of all.
 func TestPhases(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -300,8 +300,8 @@ func (r *Reader) Sum(entries []Entry) (*ccmap.Map, error) {
 	return sum, nil
 }
 
-// Delete removes the file of an entry. A reader that has it open goes on reading. The best file of a build is another name: it
-// must be deleted, too.
+// Delete removes the file of an entry. A reader that has it open goes on reading. The best file of a build is another
+// name: it must be deleted, too.
 func (r *Reader) Delete(e Entry) error {
 	if e.Name == "" {
 		return errors.New("delete stored profile: a running period ends with its daemon, and is no file")

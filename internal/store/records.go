@@ -103,8 +103,8 @@ func (s *Store) appendRecords(name string, text []byte) error {
 	return err
 }
 
-// beginRecords looks at a file that this process appends to for the first time: it makes a large one smaller, and returns
-// the end of a line that was cut.
+// beginRecords looks at a file that this process appends to for the first time: it makes a large one smaller, and
+// returns the end of a line that was cut.
 func (s *Store) beginRecords(name string) (end []byte, err error) {
 	size, err := s.disk.Stat(name)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -71,8 +71,8 @@ func exists(d fileSystem, name string) bool {
 	return !errors.Is(err, fs.ErrNotExist)
 }
 
-// Recovered returns the counts that were in the log and in no file when the store was opened, one a key. It reads the frames, which may
-// take seconds, and may be called beside all else, once, and before the first File.
+// Recovered returns the counts that were in the log and in no file when the store was opened, one a key. It reads the
+// frames, which may take seconds, and may be called beside all else, once, and before the first File.
 func (s *Store) Recovered() []Recovered {
 	s.mu.Lock()
 	keys := s.recovered

@@ -59,9 +59,9 @@ func ReadCached(records io.Reader, profile *ccmap.Snapshot) (*Cached, error) {
 	return c, nil
 }
 
-// ReadCachedProfile takes the profile of an earlier run of a VM whose compiler leaves no records: a method is cached, at
-// level 3, if 30 samples have met it. Records is the log of mismatches of earlier runs, or nil: those before the profile's
-// end are of another profile, and do not count.
+// ReadCachedProfile takes the profile of an earlier run of a VM whose compiler leaves no records: a method is cached,
+// at level 3, if 30 samples have met it. Records is the log of mismatches of earlier runs, or nil: those before the
+// profile's end are of another profile, and do not count.
 func ReadCachedProfile(records io.Reader, profile *ccmap.Snapshot) (*Cached, error) {
 	c, err := ReadCached(strings.NewReader(""), profile)
 	if err != nil {
@@ -128,8 +128,8 @@ func (p *Profiler) Cached(method ccmap.MethodID) (level int, points []ccmap.Poin
 	return level, points
 }
 
-// A site whose receivers the cached profile has from knownCalls calls is known well. Of its calls one of sparedOf is caught,
-// and the budget goes to the other sites.
+// A site whose receivers the cached profile has from knownCalls calls is known well. Of its calls one of sparedOf is
+// caught, and the budget goes to the other sites.
 const (
 	knownCalls = 128
 	sparedOf   = 8

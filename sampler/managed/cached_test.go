@@ -55,8 +55,8 @@ func TestCachedIsOfTheSameCode(t *testing.T) {
 	}
 }
 
-// TestCachedNeverCounts: whatever a VM asks of a cached profile, or puts into its map of it, live counters are what they
-// are without.
+// TestCachedNeverCounts: whatever a VM asks of a cached profile, or puts into its map of it, live counters are what
+// they are without.
 func TestCachedNeverCounts(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(50) {
@@ -95,8 +95,8 @@ func TestCachedNeverCounts(t *testing.T) {
 	}
 }
 
-// TestLookCountsMismatches: a look counts a mismatch where a site has 30 calls more, of which the receiver of the cached
-// profile has less than half. Ten are the end.
+// TestLookCountsMismatches: a look counts a mismatch where a site has 30 calls more, of which the receiver of the
+// cached profile has less than half. Ten are the end.
 func TestLookCountsMismatches(t *testing.T) {
 	t.Parallel()
 	p := New(Options{Interval: -1, Cached: earlier(t)})

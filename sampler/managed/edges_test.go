@@ -42,8 +42,8 @@ func cachedCalls(t *testing.T) *Cached {
 	return c
 }
 
-// TestLookAtCalls: a period counts a mismatch where the calls of a method are others than in the cached profile, by more
-// than chance explains.
+// TestLookAtCalls: a period counts a mismatch where the calls of a method are others than in the cached profile, by
+// more than chance explains.
 func TestLookAtCalls(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {

@@ -6,7 +6,8 @@ import (
 	"github.com/ccmapd/ccmapd/ccmap"
 )
 
-// A site of the cached profile is wrong if the receiver that had nearly all of its calls has less than half of new ones.
+// A site of the cached profile is wrong if the receiver that had nearly all of its calls has less than half of new
+// ones.
 const (
 	dominantShare, wrongShare = 0.9, 0.5
 	fewestCalls               = 30 // new calls that say something
@@ -50,8 +51,8 @@ func (p *Profiler) Look(s *ccmap.Snapshot) (out []ccmap.MethodID) {
 	return out
 }
 
-// looksWrong counts mismatches of a method's sites by samples, but of sites where calls were caught. It reports whether the
-// cached profile is out of use with that.
+// looksWrong counts mismatches of a method's sites by samples, but of sites where calls were caught. It reports
+// whether the cached profile is out of use with that.
 func (p *Profiler) looksWrong(m ccmap.MethodProfile, caught map[uint32][]ccmap.PointValue) bool {
 	if level, _ := p.Cached(m.ID()); level == 0 {
 		return false

@@ -27,8 +27,9 @@ func sampledEarlier(end time.Time) *ccmap.Snapshot {
 	return m.Snapshot()
 }
 
-// TestCachedProfileWithoutRecords: methods that 30 samples have met are cached while their code is the same. Ten looks that
-// find samples below another callee end that, also in the next run with the same profile, but not with a later one.
+// TestCachedProfileWithoutRecords: methods that 30 samples have met are cached while their code is the same. Ten
+// looks that find samples below another callee end that, also in the next run with the same profile, but not with a
+// later one.
 func TestCachedProfileWithoutRecords(t *testing.T) {
 	t.Parallel()
 	ended := time.Now().Add(-time.Hour)
@@ -70,9 +71,9 @@ type oneFrame Frame
 
 func (f oneFrame) Walk(visit func(Frame) bool) { visit(Frame(f)) }
 
-// TestBudgetGoesToUnknownSites: of two sites that call in turn, the one that a cached profile knows well gets fewer catches,
-// and its receivers keep their shares; the other one gets more. No more calls are caught than without, and nothing of the
-// cached profile is among them. When the cached profile is out of use, both are equal again.
+// TestBudgetGoesToUnknownSites: of two sites that call in turn, the one that a cached profile knows well gets fewer
+// catches, and its receivers keep their shares; the other one gets more. No more calls are caught than without, and
+// nothing of the cached profile is among them. When the cached profile is out of use, both are equal again.
 func TestBudgetGoesToUnknownSites(t *testing.T) {
 	t.Parallel()
 	caught := func(known, out bool) map[uint32][2]int {

@@ -13,8 +13,8 @@ import (
 // In mode 2 a guest is compiled with what an earlier run knows. Functions that 30 samples have met, and whose code is
 // the same, go without
 //
-//   - the polls at entries and exits that have found next to nothing: together at most mostUnfound of the samples. Polls
-//     elsewhere find that time in the second run;
+//   - the polls at entries and exits that have found next to nothing: together at most mostUnfound of the samples.
+//     Polls elsewhere find that time in the second run;
 //   - reports of indirect calls that nearly always reach one target.
 //
 // All others are instrumented as ever: functions that nothing is known of, that have changed, whose cached profile was
@@ -58,8 +58,8 @@ type CachedUse struct {
 	Calls        int
 }
 
-// CachedUses returns what has become of the cached profiles of the functions of all guests so far. There is nothing without
-// [Options].Light, and for a cached profile of too few samples.
+// CachedUses returns what has become of the cached profiles of the functions of all guests so far. There is nothing
+// without [Options].Light, and for a cached profile of too few samples.
 func (p *Profiler) CachedUses() []CachedUse {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -205,8 +205,8 @@ func mostlyReaches(m ccmap.MethodProfile, offset uint32, target ccmap.MethodID) 
 	return all >= fewestCaught && float64(reached) >= monomorphic*float64(all)
 }
 
-// quiet decides which polls a function goes without; exits are the positions of those at its exits. It is asked once for
-// each function.
+// quiet decides which polls a function goes without; exits are the positions of those at its exits. It is asked once
+// for each function.
 func (l *light) quiet(function uint32, exits []uint32) (q rewrite.Quiet) {
 	if _, used := l.methods[function]; !used {
 		return q

@@ -43,8 +43,8 @@ func (p *profile) run(binary []byte, export string, params ...uint64) (result st
 	return result, p.folded.Snapshot()
 }
 
-// TestLightRun: in mode 2 a guest does what it did, with fewer safe points; no activation is counted that was not, and the
-// profile agrees with the first one. Functions whose code is another one are instrumented as ever.
+// TestLightRun: in mode 2 a guest does what it did, with fewer safe points; no activation is counted that was not,
+// and the profile agrees with the first one. Functions whose code is another one are instrumented as ever.
 func TestLightRun(t *testing.T) {
 	t.Parallel()
 	for _, c := range exportCalls {

@@ -133,8 +133,8 @@ type Options struct {
 	// little else than run guests, and changes a setting of the whole process.
 	CollectAtSamples bool
 
-	// Light is mode 2: with Cached of [managed.ReadCachedProfile], functions whose profile is known go without safe points
-	// at which the earlier run has found nothing, and without reports of calls whose target is known
+	// Light is mode 2: with Cached of [managed.ReadCachedProfile], functions whose profile is known go without safe
+	// points at which the earlier run has found nothing, and without reports of calls whose target is known
 	// ([Profiler.CachedUses]). All counters are of this run alone. Activations of functions without a
 	// poll at their entry are a lower bound. Exact ignores it.
 	Light bool

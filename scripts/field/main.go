@@ -4,16 +4,20 @@
 //	go -C scripts run ./field programs               half an hour: foreign programs, guests
 //	go -C scripts run ./field programs -quick        half a minute, in CI
 //	go -C scripts run ./field programs -only race    one row again; the others stay
-//	go -C scripts run ./field outside -window 10s    a quarter of an hour: foreign programs and the default budgets, also on a busy machine
-//	go -C scripts run ./field begun                  five minutes: foreign programs from their start to their end, also on a busy machine
+//	go -C scripts run ./field outside -window 10s    a quarter of an hour: foreign programs and the default budgets,
+//	                                                 also on a busy machine
+//	go -C scripts run ./field begun                  five minutes: foreign programs from their start to their end,
+//	                                                 also on a busy machine
 //	go -C scripts run ./field lockstep               some minutes: work that repeats as often as samples come
-//	go -C scripts run ./field repetitions            some minutes: verdicts, on a program that knows when its calls began
+//	go -C scripts run ./field repetitions            some minutes: verdicts, on a program that knows when its
+//	                                                 calls began
 //	go -C scripts run ./field pgo                    a quarter of an hour: programs built with ccmapd's profile
 //	go -C scripts run ./field jvm                    ten minutes: programs on HotSpot
 //	go -C scripts run ./field hints                  ten minutes: what hints to a JVM's compiler make of a program
 //	go -C scripts run ./field cached                 ten minutes of both CPUs: starts with the profile of an earlier run
 //	go -C scripts run ./field jvmcost                half an hour: how fast they are while they are sampled
-//	go -C scripts run ./field truths                 half an hour: programs whose shares are known, and pairs without a change; also with -async FOLDER
+//	go -C scripts run ./field truths                 half an hour: programs whose shares are known, and pairs without a change;
+//	                                                 also with -async FOLDER
 //	go -C scripts run ./field jvmpeer -async FOLDER  ten minutes: the same programs beside async-profiler
 //
 // Each campaign has a file of its own. It builds its programs ([field.build]), starts

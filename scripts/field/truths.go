@@ -351,7 +351,8 @@ func (f *field) slowdownRun(ctx context.Context, executable string) ([]witnessed
 	return f.watchTruths(ctx, truthRun{executable, "serial", ramp, of(f, 2*time.Second, 6*time.Second), []campaign.Engine{campaign.BPF}, false})
 }
 
-// slowdownRow adds a witness's row, after cells that say of what. The reach is 95 %; chance takes some of few functions out of their intervals.
+// slowdownRow adds a witness's row, after cells that say of what. The reach is 95 %; chance takes some of few
+// functions out of their intervals.
 func (f *field) slowdownRow(t *report.Table, by string, all []follow, about ...string) error {
 	within, least, most, far := 0, 100.0, 0.0, 0.0
 	for _, o := range all {

@@ -96,8 +96,8 @@ func (f *field) startTruths(ctx context.Context, r javaRun, stdin io.Reader, std
 	}.Start(ctx)
 }
 
-// watchJavaTruths runs the program, and returns what each witness says: ccmapd first, JFR, and async-profiler where there
-// is a build of it.
+// watchJavaTruths runs the program, and returns what each witness says: ccmapd first, JFR, and async-profiler where
+// there is a build of it.
 func (f *field) watchJavaTruths(ctx context.Context, r javaRun) ([]witnessed, error) {
 	said, stdout, err := os.Pipe()
 	if err != nil {

@@ -35,8 +35,8 @@ type progress struct {
 
 var errNoProgress = errors.New("the program has ended, or nothing was done")
 
-// read reads the counts of the program that ccmapd has started, and ends it after so much CPU time. It reads all output,
-// also of a program that does not start: started is closed then.
+// read reads the counts of the program that ccmapd has started, and ends it after so much CPU time. It reads all
+// output, also of a program that does not start: started is closed then.
 func (w *warmup) read(out io.Reader, started <-chan *campaign.Process, total time.Duration) error {
 	var ccmapd *campaign.Process
 	program, told := 0, false

@@ -61,8 +61,8 @@ func run(t *testing.T, receiver func(int) int, before *bytes.Buffer, c *managed.
 	return vm, p, kept{log, m.Snapshot()}
 }
 
-// TestSecondRunIsFaster: with the profile of an earlier run, methods are compiled after a hundredth of the calls, by the
-// receivers of that run, and nothing else changes.
+// TestSecondRunIsFaster: with the profile of an earlier run, methods are compiled after a hundredth of the calls, by
+// the receivers of that run, and nothing else changes.
 func TestSecondRunIsFaster(t *testing.T) {
 	t.Parallel()
 	first, _, left := run(t, circles, nil, nil)

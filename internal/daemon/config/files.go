@@ -21,10 +21,10 @@ const (
 	mostParts = 1024
 )
 
-// Load reads a file, and then the files *.toml of the directory FILE.d, by name, which have [[target]] alone. There need
-// be no such directory. Others than root and the user of this process must not be able to change or replace any of
-// them, because they name files and addresses that the daemon opens with its own rights. The error has what is wrong in
-// all files.
+// Load reads a file, and then the files *.toml of the directory FILE.d, by name, which have [[target]] alone. There
+// need be no such directory. Others than root and the user of this process must not be able to change or replace any
+// of them, because they name files and addresses that the daemon opens with its own rights. The error has what is
+// wrong in all files.
 func Load(path string) (*Config, error) {
 	files := []file{{name: path}}
 	parts, err := partsOf(path + partsSuffix)

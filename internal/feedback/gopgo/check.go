@@ -146,8 +146,8 @@ func (p *Program) move(is *Checked, f *function, callee string, same bool) bool 
 	return true
 }
 
-// followNeighbours finds the new lines of calls that could be on several, or whose callees a program does not tell: where
-// the calls before and after them in their caller moved by the same number of lines, they did so, too.
+// followNeighbours finds the new lines of calls that could be on several, or whose callees a program does not tell:
+// where the calls before and after them in their caller moved by the same number of lines, they did so, too.
 func (p *Program) followNeighbours(all []Checked) {
 	anchors := make(map[*ccmap.Method][]Checked)
 	for _, c := range all {

@@ -12,8 +12,8 @@ import (
 	"github.com/ccmapd/ccmapd/ccmap"
 )
 
-// MostEarly is how many methods are compiled early, unless another number is asked for. With 496 methods, and a hundredth of the usual
-// calls, programs took 1.4 to 2.0 times the CPU time; with 50 and a tenth, 0.93 to 1.0 times.
+// MostEarly is how many methods are compiled early, unless another number is asked for. With 496 methods, and a
+// hundredth of the usual calls, programs took 1.4 to 2.0 times the CPU time; with 50 and a tenth, 0.93 to 1.0 times.
 const MostEarly = 50
 
 // EarlyScale is the part of the usual calls after which a method is compiled, unless another is asked for.

@@ -22,8 +22,8 @@ func (n *named) wantBody(m *classes.Method, id ccmap.MethodID) {
 	}
 }
 
-// HashBodies is part of [process.Bodied]. It reads bytecode from the JVM's memory: no file, so that it matters neither who may
-// read the JVM's class path, nor what has become of it.
+// HashBodies is part of [process.Bodied]. It reads bytecode from the JVM's memory: no file, so that it matters
+// neither who may read the JVM's class path, nor what has become of it.
 func (p *Process) HashBodies(bytes int) {
 	if len(p.named.pending) == 0 {
 		return

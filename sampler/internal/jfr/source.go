@@ -38,7 +38,8 @@ type Options = sampler.ProcessOptions
 //	event, info, asked written by Open only
 //	interval    atomic; in force, ns. Open writes it, then the goroutine that talks to the JVM
 //	change      atomic; how long the last change of the interval took, ns; likewise
-//	picked      atomic; ns between two allocations that the JVM picks, 0: it tells all. The goroutine that talks to the JVM writes it
+//	picked      atomic; ns between two allocations that the JVM picks, 0: it tells all. The goroutine that talks
+//	            to the JVM writes it
 //	bounded     the goroutine of Run
 //	wishes      holds the interval that SetInterval was last called with, until it is taken
 //	folder      Open, then the goroutine of Run

@@ -227,7 +227,8 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// TestGoVersions samples programs that all Go versions have built: see package enginetest. Go 1.18 and 1.19 are refused.
+// TestGoVersions samples programs that all Go versions have built: see package enginetest. Go 1.18 and 1.19 are
+// refused.
 func TestGoVersions(t *testing.T) {
 	files, err := filepath.Glob(os.Getenv("CCMAPD_GO_VERSIONS"))
 	files = slices.DeleteFunc(files, func(path string) bool { return strings.HasSuffix(path, "-cgo") })

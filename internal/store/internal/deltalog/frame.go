@@ -36,7 +36,8 @@ type salt [8]byte
 
 // A frame is, in little-endian:
 //
-//	salt 8 · size of the frame 4 · size of the head 4 · kind 1 · encoding 1 · zero 2 · stream 8 · seq 8 · head · body · CRC 4
+//	salt 8 · size of the frame 4 · size of the head 4 · kind 1 · encoding 1 · zero 2 · stream 8 · seq 8 ·
+//	head · body · CRC 4
 const (
 	sizeAt    = 8
 	headerLen = 36

@@ -57,13 +57,13 @@ type linkage struct {
 }
 
 // Body returns the hash of a method's bytecode: the same in each JVM that has loaded the same method, whatever it has
-// written over it. An operand that is an index of a constant counts as what the constant says: a method or field with its
-// class, a class, a text, a number. Left out are handlers of exceptions and line numbers. The hash is 0 where it is not
-// known: for native and abstract methods, beside a breakpoint, beyond the bounds, for what changed meanwhile, and for classes
-// that are made at run time, as several have one name in a map. It is never all bits.
+// written over it. An operand that is an index of a constant counts as what the constant says: a method or field with
+// its class, a class, a text, a number. Left out are handlers of exceptions and line numbers. The hash is 0 where it
+// is not known: for native and abstract methods, beside a breakpoint, beyond the bounds, for what changed meanwhile,
+// and for classes that are made at run time, as several have one name in a map. It is never all bits.
 //
-// cost is how many bytes of code and names it has taken, about. The caller must find out afterwards whether the JVM still
-// has the class (see [Table.Refresh]): memory of another one gives any hash.
+// cost is how many bytes of code and names it has taken, about. The caller must find out afterwards whether the JVM
+// still has the class (see [Table.Refresh]): memory of another one gives any hash.
 func (t *Table) Body(m *Method) (hash uint64, cost int) {
 	const least = 64
 	code := t.Code(m)
@@ -231,8 +231,8 @@ func (b *body) symbol(index uint16) string {
 	return text
 }
 
-// class hashes a class, by its name without parts that differ from run to run. The upper half of its slot has the index of
-// its name, whether it is resolved or not.
+// class hashes a class, by its name without parts that differ from run to run. The upper half of its slot has the
+// index of its name, whether it is resolved or not.
 func (b *body) class(index uint16) { b.say(javaName(b.symbol(uint16(b.slot(index) >> 16)))) }
 
 // member hashes a field or method: its class, its name and its descriptor.
@@ -248,7 +248,8 @@ func (b *body) nameAndType(index uint16) {
 	b.say(b.symbol(uint16(slot >> 16)))
 }
 
-// dynamic hashes a call or constant that a bootstrap method makes: by its name and type, that method, and its arguments.
+// dynamic hashes a call or constant that a bootstrap method makes: by its name and type, that method, and its
+// arguments.
 func (b *body) dynamic(index uint16, depth int) {
 	slot := b.slot(index)
 	b.nameAndType(uint16(slot >> 16))

@@ -145,8 +145,8 @@ func TestBodiesTell(t *testing.T) {
 	}
 }
 
-// bodiesOfTexts lets a JVM compile and run variants of a class, each with a loader of its own, and returns the bodies of
-// their methods.
+// bodiesOfTexts lets a JVM compile and run variants of a class, each with a loader of its own, and returns the bodies
+// of their methods.
 func bodiesOfTexts(t *testing.T, jdk jvmtest.JDK, variants map[string][2]string) map[string]map[string]uint64 {
 	t.Helper()
 	dir, names := t.TempDir(), slices.Sorted(maps.Keys(variants))

@@ -30,8 +30,8 @@ const (
 )
 
 // original has the opcodes of class files by the JVM's own, from the first one on: what is written over a bytecode when
-// its class is linked, when it is run for the first time, or when it is archived (interpreter/bytecodes.hpp of 17, 21 and
-// 25). 0 is a breakpoint: what it has replaced is elsewhere.
+// its class is linked, when it is run for the first time, or when it is archived (interpreter/bytecodes.hpp of 17, 21
+// and 25). 0 is a breakpoint: what it has replaced is elsewhere.
 var original = [...]byte{
 	0,                                      // 202, breakpoint
 	180, 180, 180, 180, 180, 180, 180, 180, // 203, fast_agetfield …
@@ -76,8 +76,8 @@ type instruction struct {
 	rest []byte // behind the opcode
 }
 
-// nextInstruction returns the instruction at an index, and the index of the one behind it. It returns false where there is
-// none that is known.
+// nextInstruction returns the instruction at an index, and the index of the one behind it. It returns false where
+// there is none that is known.
 func nextInstruction(code []byte, at int) (i instruction, next int, ok bool) {
 	own := code[at]
 	op := own
