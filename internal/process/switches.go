@@ -45,7 +45,7 @@ func (s *Switches) Read() {
 	s.Most = 0
 	counts := make(map[uint32]uint64, len(tids))
 	for _, tid := range tids {
-		n, err := switchesOf(s.pid, tid)
+		n, err := SwitchesOf(s.pid, tid)
 		if err != nil {
 			continue // it has ended
 		}
@@ -60,10 +60,10 @@ func (s *Switches) Read() {
 	s.next = now.Add(max(switchesEvery, switchesRest*s.took))
 }
 
-// switchesOf returns how often a thread was put on a CPU: the third number of its
+// SwitchesOf returns how often a thread was put on a CPU: the third number of its
 // schedstat, which takes a tenth of the time of its status to read (CONFIG_SCHED_INFO,
 // Linux 6.18). Without that file it returns the switches of the status.
-func switchesOf(pid int, tid uint32) (uint64, error) {
+func SwitchesOf(pid int, tid uint32) (uint64, error) {
 	text, err := readTask(pid, tid, "schedstat")
 	if err != nil {
 		return statusSwitches(pid, tid)
@@ -97,4 +97,14 @@ func statusSwitches(pid int, tid uint32) (sum uint64, err error) {
 // readTask reads a small file of a thread.
 func readTask(pid int, tid uint32, name string) ([]byte, error) {
 	return readFile(fmt.Sprintf("/proc/%d/task/%d/%s", pid, tid, name))
+}
+
+// IsAsleep reports whether a thread waits in the kernel: it neither runs nor wants to.
+func IsAsleep(pid int, tid uint32) bool {
+	text, err := readTask(pid, tid, "stat")
+	end := bytes.LastIndexByte(text, ')') // its name may hold anything
+	if err != nil || end < 0 || len(text) < end+3 {
+		return false
+	}
+	return text[end+2] == 'S' || text[end+2] == 'D'
 }
