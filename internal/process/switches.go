@@ -98,13 +98,3 @@ func statusSwitches(pid int, tid uint32) (sum uint64, err error) {
 func readTask(pid int, tid uint32, name string) ([]byte, error) {
 	return readFile(fmt.Sprintf("/proc/%d/task/%d/%s", pid, tid, name))
 }
-
-// IsAsleep reports whether a thread waits in the kernel: it neither runs nor wants to.
-func IsAsleep(pid int, tid uint32) bool {
-	text, err := readTask(pid, tid, "stat")
-	end := bytes.LastIndexByte(text, ')') // its name may hold anything
-	if err != nil || end < 0 || len(text) < end+3 {
-		return false
-	}
-	return text[end+2] == 'S' || text[end+2] == 'D'
-}

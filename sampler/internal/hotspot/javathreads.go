@@ -18,8 +18,10 @@ import (
 //
 // It belongs to the engine's goroutine.
 type JavaThreads struct {
-	p    *Process
-	rest *unwind.AtRest
+	p      *Process
+	rest   *unwind.AtRest
+	nested bool              // the JVM knows its threads by other numbers than we
+	outer  map[uint32]uint32 // our numbers, by the JVM's
 
 	list    []uint64 // the JVM's, at the last Refresh
 	all     int      // its length
@@ -60,7 +62,7 @@ func (p *Process) JavaThreads() (*JavaThreads, error) {
 	if err != nil {
 		return nil, process.As(fmt.Errorf("threads at rest cannot be read: %w", err), sampler.ErrProgram)
 	}
-	return &JavaThreads{p: p, rest: rest, placeOf: make(map[uint64]int32), labels: make(map[string]*ccmap.Method)}, nil
+	return &JavaThreads{p: p, rest: rest, nested: process.IsNested(p.pid), placeOf: make(map[uint64]int32), labels: make(map[string]*ccmap.Method)}, nil
 }
 
 // Refresh reads the JVM's list of threads. The place of a thread that has ended is another one's later.
@@ -85,7 +87,30 @@ func (ts *JavaThreads) Refresh() error {
 			ts.place(addr)
 		}
 	}
-	return nil
+	return ts.renumber()
+}
+
+// renumber learns the numbers of threads of a JVM that has others.
+func (ts *JavaThreads) renumber() error {
+	if !ts.nested {
+		return nil
+	}
+	tids, err := process.Threads(ts.p.pid)
+	ts.outer = make(map[uint32]uint32, len(tids))
+	for _, tid := range tids {
+		ts.outer[process.InnerThread(ts.p.pid, tid)] = tid
+	}
+	return err
+}
+
+// read reads threads, with our numbers.
+func (ts *JavaThreads) read(addrs []uint64, dst []unwind.JavaThread) []unwind.JavaThread {
+	begin := len(dst)
+	dst = ts.rest.Read(addrs, dst)
+	for i := begin; ts.nested && i < len(dst); i++ {
+		dst[i].TID = ts.outer[dst[i].TID]
+	}
+	return dst
 }
 
 // place gives a thread a place.
@@ -112,7 +137,7 @@ const censusBatch = 1024
 func (ts *JavaThreads) Census(visit func(place int, t *process.Task) bool) {
 	ts.last = ts.last[:0]
 	for batch := range slices.Chunk(ts.places, censusBatch) {
-		ts.last = ts.rest.Read(batch, ts.last)
+		ts.last = ts.read(batch, ts.last)
 	}
 	for place := range ts.last {
 		var task process.Task
@@ -187,13 +212,13 @@ func (ts *JavaThreads) look(addr uint64) {
 	ts.told = process.TaskLook{Stack: &ts.stack}
 	l := &ts.told
 	var pair [2]unwind.JavaThread
-	before := ts.rest.Read([]uint64{addr}, pair[:0])[0]
+	before := ts.read([]uint64{addr}, pair[:0])[0]
 	if addr == 0 || !ts.task(&before, &l.Task) || l.State == process.Running {
 		return
 	}
 	l.Read = true
 	m, ok := ts.copyStack(&before)
-	after := ts.rest.Read([]uint64{addr}, pair[:0])[0]
+	after := ts.read([]uint64{addr}, pair[:0])[0]
 	n, err := process.SwitchesOf(ts.p.pid, before.TID)
 	if !ok || after != before || err == nil && uint8(n) != l.Seq {
 		l.Moved = true

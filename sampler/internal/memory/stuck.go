@@ -162,7 +162,7 @@ const (
 	stuckTicks  = 40                    // in its time, at most
 	leastTick   = 20 * time.Millisecond // between two ticks
 	tickShare   = 20                    // a tick takes one part in so many of the time
-	stuckLooks  = 1 << 17               // tasks that are looked at
+	stuckLooks  = 1 << 16               // tasks that are looked at
 	stuckGroups = 1 << 12
 	stuckNamed  = 10 // tasks of a group that are named
 	stuckLocks  = 1 << 10
@@ -188,6 +188,7 @@ func (v *vigil) run(ctx context.Context) error {
 		if err := v.tick(now); err != nil {
 			return err
 		}
+		v.process.Renew(time.Now())
 		cost := time.Duration(clock.Now() - v.now)
 		if v.now >= end {
 			break

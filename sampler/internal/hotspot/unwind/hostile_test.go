@@ -181,6 +181,24 @@ func FuzzUnwind(f *testing.F) {
 	})
 }
 
+// TestAtRestLies: a list of 32,767 entries that are one thread, which owns every monitor, is read as one.
+func TestAtRestLies(t *testing.T) {
+	t.Parallel()
+	memory := make(noise, 8)
+	binary.LittleEndian.PutUint64(memory, 0x7fffffff7ff0)
+	l := layout17
+	u := newUnwinder(&l, memory, memory)
+	a := &AtRest{u, restLayout{state: four(900), pending: 400, stackBase: 700, stackBytes: 708, to: 1024}}
+	list, all := a.List()
+	if len(list) != 1 || all != 32_767 || maxBytes-u.bytes > 16*mostAtRest {
+		t.Fatalf("%d threads of %d, %d bytes", len(list), all, maxBytes-u.bytes)
+	}
+	threads := a.Read(list, nil)
+	if at, known := a.Owner(0x1000, threads); !known || at != 0 {
+		t.Errorf("owner %d, %v", at, known)
+	}
+}
+
 // FuzzAtRest gives the reader of threads a JVM whose memory has any bytes.
 func FuzzAtRest(f *testing.F) {
 	f.Add([]byte{0}, uint64(0))
