@@ -186,7 +186,12 @@ func (ts *JavaThreads) isOwn(tid uint32) bool {
 func (ts *JavaThreads) Own(*process.Task) bool { return false }
 
 // Reason returns why a thread waits, as far as that is known without its stack.
-func (ts *JavaThreads) Reason(t *process.Task) string { return reasons[int(t.Reason)%len(reasons)] }
+func (ts *JavaThreads) Reason(t *process.Task) string {
+	if t.State == process.InSyscall {
+		return reasonNative
+	}
+	return reasons[int(t.Reason)%len(reasons)]
+}
 
 // Entry returns the stack of a thread that runs: nothing of it is known but its labels.
 func (ts *JavaThreads) Entry(t *process.Task, st *process.Stack) {
@@ -268,9 +273,7 @@ func (ts *JavaThreads) unwind(t *unwind.JavaThread, m *process.Moment) *calls {
 // why returns why a thread waits, by its innermost frame.
 func (ts *JavaThreads) why(l *process.TaskLook, innermost *unwind.Frame) string {
 	switch {
-	case l.State == process.InSyscall:
-		return reasonNative
-	case l.Reason != 0:
+	case l.State == process.InSyscall, l.Reason != 0:
 		return ts.Reason(&l.Task)
 	}
 	if m, err := ts.p.classes.Method(innermost.Method); err == nil {

@@ -156,12 +156,15 @@ func (s *stacks) reasonAlone(t *process.Task, why string) string {
 		return frameRunning
 	case t.State == process.Runnable:
 		return frameRunnable
-	case t.State == process.InSyscall && why == "":
-		return frameSyscall
 	}
 	text := "[" + cmp.Or(why, s.tasks.Reason(t)) + "]"
 	switch text {
-	case "[]", frameIdle, frameMoved, frameRunning, frameRunnable, frameSyscall, frameCgo:
+	case "[]":
+		if t.State == process.InSyscall {
+			return frameSyscall
+		}
+		return "[waiting]"
+	case frameIdle, frameMoved, frameRunning, frameRunnable, frameSyscall, frameCgo:
 		return "[waiting]"
 	}
 	return text
