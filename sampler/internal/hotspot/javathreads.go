@@ -173,13 +173,13 @@ func (ts *JavaThreads) task(t *unwind.JavaThread, task *process.Task) bool {
 	return task.State == process.Running || t.SP != 0
 }
 
-// ofJDK are the beginnings of the names of threads that each JVM has for Java's own housekeeping.
-var ofJDK = []string{"Reference Handl", "Referen", "Finalizer", "Common-Cleaner", "Cleaner-"}
+// ofJDK are the names of the threads that each JVM has for Java's own housekeeping, as the kernel keeps them.
+var ofJDK = map[string]bool{"Reference Handl": true, "Finalizer": true, "Common-Cleaner": true}
 
 // isOwn reports whether a thread is the JVM's own.
 func (ts *JavaThreads) isOwn(tid uint32) bool {
 	name := ts.p.threadName(tid)
-	return purposeOf(name) != "" || slices.ContainsFunc(ofJDK, func(begin string) bool { return strings.HasPrefix(name, begin) })
+	return purposeOf(name) != "" || ofJDK[name]
 }
 
 // Own reports false: a census has no threads of the JVM's own.

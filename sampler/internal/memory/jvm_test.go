@@ -67,7 +67,10 @@ func TestJVMTruth(t *testing.T) {
 			for method, reason := range reasons {
 				got, want := by[method], clocks[method]
 				t.Logf("%s: %v, by its own clock %v", method, time.Duration(got), time.Duration(want))
-				const within = 0.1 // of samples of some 100 waits on a busy machine
+				within := 0.1 // of samples of some 100 waits on a busy machine
+				if reason == "[native]" {
+					within = 0.25 // and a thread that wants a CPU runs
+				}
 				if off := math.Abs(float64(got)/float64(want) - 1); off > within {
 					t.Errorf("%s: %v, by its own clock %v", method, time.Duration(got), time.Duration(want))
 				}
