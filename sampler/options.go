@@ -41,12 +41,15 @@ type ProcessOptions struct {
 	// slows down a target by less than 0.5 %; negative means none.
 	HitBudget float64
 
-	// Idle is how long a goroutine may wait outside of a request before its wait is idle, where waits are sampled;
+	// Idle is how long a goroutine or a thread may wait outside of a request before its wait is idle, where waits are sampled;
 	// 0: none is.
 	Idle time.Duration
 
 	// Under are functions that answer requests, beside those of net/http and gRPC: waits below them are never idle.
 	Under []string
+
+	// Threads labels the samples of a JVM's waits with the names of threads, with one * for each number.
+	Threads bool
 
 	// NoLabels leaves the labels of goroutines (pprof.Do) unread.
 	NoLabels bool

@@ -115,6 +115,7 @@ var hostileArguments = map[string][]string{
 	"demo":          {"TEXT"},
 	"apply":         {"BROKEN 42", "TEXT 42", "PROFILE TEXT", "BROKEN 42 --json"},
 	"hints":         {"PROFILE", "PROFILE --json", "PROFILE --format directives", "PROFILE --format compilecommand", "BROKEN", "TEXT"},
+	"stuck":         {"4194304", "TEXT", "42 --longer TEXT", "42 --TEXT"},
 	"doctor":        {"", "42", "42 --json", "TEXT"},
 	"demo-workload": {"-\x1b\u202e"},
 	"convert":       {"PROFILE OUT.json", "PROFILE - --to json", "PROFILE - --to xml", "PROFILE - --to folded", "BROKEN OUT.json", "PROFILE TEXT", "PROFILE OUT.json --coverage TEXT"},

@@ -101,7 +101,7 @@ func newRoot(env *environment) *cobra.Command {
 		&cobra.Group{ID: groupServe, Title: "Sample many programs for months:"},
 	)
 	commands := append(newOperateCmds(env), []subcommand{
-		newAttachCmd(env), newRunCmd(env), newApplyCmd(env), newDemoCmd(env), newDemoWorkloadCmd(env),
+		newAttachCmd(env), newRunCmd(env), newStuckCmd(env), newApplyCmd(env), newDemoCmd(env), newDemoWorkloadCmd(env),
 		newHintsCmd(env), newConvertCmd(env), newMergeCmd(env), newHTMLCmd(env),
 		newServeCmd(env), newStatusCmd(env), newTargetsCmd(env), newEventsCmd(env), newDoctorCmd(env), newVersionCmd(env),
 		newUICmd(env), newPageCmd(env), newMCPCmd(env),

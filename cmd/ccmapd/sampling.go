@@ -42,6 +42,7 @@ type samplingFlags struct {
 	units      []ccmap.Unit // of event.From
 	idle       time.Duration
 	under      []string // functions that answer requests
+	threads    bool     // label samples with their names
 	values     valueFlags
 	hot        hotFlags
 	lone       loneFlags
@@ -102,9 +103,10 @@ func (f *samplingFlags) register(cmd *cobra.Command) {
 	flags.BoolVar(&f.labels, labelsFlag, true, "sample labels of goroutines (pprof.Do), which may hold user data")
 	flags.Var(&f.until, "until", "stop when settled to this `GOAL`, for example 95% or contexts:95%")
 	f.engine.Register(cmd, "engine", "`ENGINE` to sample with: "+terminal.OrList(f.engine.From)+"; auto: the best permitted")
-	f.event.Register(cmd, "event", "`EVENT` to sample: cpu; of a JVM alloc (bytes) or lock (time); of goroutines wait or wall (time)")
-	flags.DurationVar(&f.idle, idleFlag, f.idle, "waits of goroutines longer than `TIME` outside of requests are [idle]; 0: none are")
+	f.event.Register(cmd, "event", "`EVENT` to sample: cpu; of a JVM alloc (bytes) or lock (time); of goroutines or Java's threads wait or wall (time)")
+	flags.DurationVar(&f.idle, idleFlag, f.idle, "waits longer than `TIME` outside of requests are [idle]; 0: none are")
 	flags.StringArrayVar(&f.under, underFlag, nil, "`FUNCTION` that answers requests: waits below it are never [idle]; may be repeated")
+	flags.BoolVar(&f.threads, threadsFlag, false, "label waits of a JVM with the names of threads")
 	f.values.register(cmd)
 	f.hot.register(cmd)
 	f.lone.register(cmd)
@@ -136,6 +138,8 @@ const (
 	idleFlag   = "idle"
 	labelsFlag = "labels" // and of CPU time
 	underFlag  = "under"
+
+	threadsFlag = "threads"
 )
 
 // waitInterval is the time between two looks at all goroutines.
@@ -155,8 +159,9 @@ func (f *samplingFlags) checkEvent(cmd *cobra.Command) error {
 	if f.isOfWaits() {
 		return f.checkWaits(cmd)
 	}
-	if i := slices.IndexFunc([]string{idleFlag, underFlag}, cmd.Flags().Changed); i >= 0 {
-		return usage.Errorf("--%s is for --event wait and wall", []string{idleFlag, underFlag}[i])
+	ofWaits := []string{idleFlag, underFlag, threadsFlag}
+	if i := slices.IndexFunc(ofWaits, cmd.Flags().Changed); i >= 0 {
+		return usage.Errorf("--%s is for --event wait and wall", ofWaits[i])
 	}
 	if f.unit() == ccmap.CPUTime {
 		return nil
@@ -173,7 +178,7 @@ func (f *samplingFlags) checkWaits(cmd *cobra.Command) error {
 	for _, name := range onlyCPUFlagNames {
 		if name != labelsFlag && cmd.Flags().Changed(name) {
 			return withHint(usage.Errorf("--event %s and --%s exclude each other", f.event.Value, name),
-				"All goroutines are looked at each --interval, as far as --max-host-overhead permits.")
+				"All goroutines or threads are looked at each --interval, as far as --max-host-overhead permits.")
 		}
 	}
 	switch {
@@ -292,6 +297,7 @@ func (f *samplingFlags) config(env *environment) session.Config {
 		Tuning:    f.tuning,
 		Hits:      f.values.hits,
 		NoLabels:  !f.labels,
+		Threads:   f.threads,
 		MaxHost:   f.ofHost / 100,
 		MaxMemory: int64(f.memory),
 		Window:    f.window,

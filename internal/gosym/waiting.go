@@ -9,7 +9,7 @@ import (
 
 // WaitLayout gives the offsets of the fields of the runtime's g that say how a goroutine waits, in bytes.
 type WaitLayout struct {
-	Since   int // CLOCK_MONOTONIC at which the collector first found the goroutine waiting, ns; 0: it has not
+	Since   int // CLOCK_MONOTONIC, ns, of the end of the marking before the one that found the goroutine waiting; 0: none has
 	Reason  int // 1 byte: the index of a text of runtime.waitReason
 	Seq     int // 1 byte, g.trackingSeq: it rises whenever the goroutine leaves running
 	StartPC int // entry of the goroutine's first function

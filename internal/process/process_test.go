@@ -106,7 +106,7 @@ func TestSwitchesOfThread(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	n, err := switchesOf(pid, tid)
+	n, err := SwitchesOf(pid, tid)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -118,7 +118,7 @@ func TestSwitchesOfThread(t *testing.T) {
 	if n < least-few || n > most+1 {
 		t.Errorf("%d switches, want %d to %d", n, least-few, most+1)
 	}
-	if _, err := switchesOf(pid, 1<<30); err == nil {
+	if _, err := SwitchesOf(pid, 1<<30); err == nil {
 		t.Error("a thread that does not exist has switches")
 	}
 }

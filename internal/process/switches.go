@@ -45,7 +45,7 @@ func (s *Switches) Read() {
 	s.Most = 0
 	counts := make(map[uint32]uint64, len(tids))
 	for _, tid := range tids {
-		n, err := switchesOf(s.pid, tid)
+		n, err := SwitchesOf(s.pid, tid)
 		if err != nil {
 			continue // it has ended
 		}
@@ -60,10 +60,10 @@ func (s *Switches) Read() {
 	s.next = now.Add(max(switchesEvery, switchesRest*s.took))
 }
 
-// switchesOf returns how often a thread was put on a CPU: the third number of its
+// SwitchesOf returns how often a thread was put on a CPU: the third number of its
 // schedstat, which takes a tenth of the time of its status to read (CONFIG_SCHED_INFO,
 // Linux 6.18). Without that file it returns the switches of the status.
-func switchesOf(pid int, tid uint32) (uint64, error) {
+func SwitchesOf(pid int, tid uint32) (uint64, error) {
 	text, err := readTask(pid, tid, "schedstat")
 	if err != nil {
 		return statusSwitches(pid, tid)

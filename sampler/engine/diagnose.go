@@ -163,7 +163,7 @@ func (e Engine) Diagnose(ctx context.Context, pid int, during time.Duration) Dia
 	}
 	d.Permitted, d.Samples = true, s.Stats().Counts[sampler.Samples]
 	if !e.samples(ccmap.CPUTime) {
-		d.Features = append(d.Features, "waits of goroutines (--event wait, wall)")
+		d.Features = append(d.Features, "waits (--event wait, wall)")
 		return d
 	}
 	if s.Info().NoKernelTime == "" {

@@ -47,5 +47,5 @@ func buildOf(ctx context.Context, pid int) (string, error) {
 // ForOthers reports whether an engine is for other programs than the target: then it is no
 // help to say what it lacks.
 func ForOthers(err error) bool {
-	return errors.Is(err, jfr.ErrNotJVM) || errors.Is(err, pprofhttp.ErrNoEndpoint) || errors.Is(err, memory.ErrNotGo)
+	return errors.Is(err, jfr.ErrNotJVM) || errors.Is(err, pprofhttp.ErrNoEndpoint) || errors.Is(err, memory.ErrNoTasks)
 }

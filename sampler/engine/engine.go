@@ -46,8 +46,8 @@ const (
 
 // Units of engine memory.
 var (
-	Wait = memory.Wait // time of goroutines that wait
-	Wall = memory.Wall // time of goroutines that wait or run
+	Wait = memory.Wait // time of goroutines or threads of Java that wait
+	Wall = memory.Wall // … that wait or run
 )
 
 // Source is a sampler that can be closed.
@@ -149,18 +149,18 @@ func Attach(ctx context.Context, all []Engine, name string, o sampler.ProcessOpt
 		return Choice{}, unable(all, name, o)
 	}
 	err := join(refused)
-	if isOfGoroutines(o.Unit) && ForOthers(err) {
-		return Choice{}, advice.Add(err, "Only a Go program tells what its goroutines wait for. Of a JVM, --event lock samples waits for locks.")
+	if isOfWaits(o.Unit) && ForOthers(err) {
+		return Choice{}, advice.Add(err, "Only goroutines of a Go program and threads of a JVM tell what they wait for.")
 	}
-	if o.Unit != ccmap.CPUTime && !isOfGoroutines(o.Unit) && ForOthers(err) {
+	if o.Unit != ccmap.CPUTime && !isOfWaits(o.Unit) && ForOthers(err) {
 		return Choice{}, advice.Add(err, "Only a JVM tells its allocations and waits for locks. Of a Go program, 'ccmapd top' reads what\n"+
 			"net/http/pprof serves as /debug/pprof/allocs and /debug/pprof/mutex.")
 	}
 	return Choice{}, offerWaits(ctx, all, explain(err, doctor(o)), o)
 }
 
-// isOfGoroutines reports whether samples are of goroutines, waiting ones included.
-func isOfGoroutines(u ccmap.Unit) bool { return u == memory.Wait || u == memory.Wall }
+// isOfWaits reports whether samples are of what waits, too.
+func isOfWaits(u ccmap.Unit) bool { return u == memory.Wait || u == memory.Wall }
 
 // offerWaits says that the waits of a process can be sampled whose CPU time cannot.
 func offerWaits(ctx context.Context, all []Engine, err error, o sampler.ProcessOptions) error {
@@ -173,7 +173,7 @@ func offerWaits(ctx context.Context, all []Engine, err error, o sampler.ProcessO
 	if refused != nil || s.Close() != nil {
 		return err
 	}
-	return advice.Add(err, "Its memory may be read: --event wall samples what its goroutines do, waiting ones included.")
+	return advice.Add(err, "Its memory may be read: --event wall samples what its goroutines or threads do, waiting ones included.")
 }
 
 // doctor names the command that says what engines lack, for advice.
@@ -184,7 +184,7 @@ func unable(all []Engine, name string, o sampler.ProcessOptions) error {
 	err := fmt.Errorf("attach to process %d by %s: %w, and not %s: %w", o.PID, name, sampler.ErrUnit, o.Unit.Kind(), sampler.ErrUnsupported)
 	for _, e := range all {
 		if e.samples(o.Unit) {
-			return advice.Add(err, "--engine %s does, of a %s.", e.Name, map[bool]string{true: "Go program", false: "JVM"}[e.Name == memory.Engine])
+			return advice.Add(err, "--engine %s does, of a %s.", e.Name, map[bool]string{true: "Go program or a JVM", false: "JVM"}[e.Name == memory.Engine])
 		}
 	}
 	return err

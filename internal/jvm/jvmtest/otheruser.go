@@ -8,6 +8,16 @@ import (
 	"testing"
 )
 
+// StartNested is [JDK.Start] for a JVM in a namespace of pids of its own, as in a container. Only root may.
+func (j JDK) StartNested(t testing.TB, class string) *JVM {
+	t.Helper()
+	dir := t.TempDir()
+	cmd := exec.Command(filepath.Join(j.Home, "bin/java"), "-XX:-UsePerfData", "-Xlog:disable", "-Djava.io.tmpdir="+dir, "-cp", Classes(t), class)
+	cmd.Dir, cmd.Stderr = dir, os.Stderr
+	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWPID}
+	return run(t, cmd)
+}
+
 // StartAs is [JDK.Start] for a JVM of another user. Only root may. The JVM's directory, which has its
 // temporary files, is that user's.
 func (j JDK) StartAs(t testing.TB, user uint32, class string) *JVM {

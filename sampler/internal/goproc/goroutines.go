@@ -15,30 +15,18 @@ import (
 	"github.com/ccmapd/ccmapd/internal/process"
 )
 
-// State is what a goroutine does.
-type State uint8
-
-const (
-	Dead      State = iota // it has ended, or has not begun
-	Running                // on a thread
-	Runnable               // it waits for a thread
-	InSyscall              // in a system call, or in C
-	Waiting                // for anything else: see [Goroutine.Reason]
-)
-
-// Goroutine is a goroutine at an instant.
-type Goroutine struct {
-	Addr   uint64 // of its descriptor
-	ID     uint64
-	State  State
-	Reason uint8  // of Waiting: see [Goroutines.Reason]
-	Seq    uint8  // it rises, modulo 256, whenever the goroutine leaves running: equal values show the same wait
-	Proof  bool   // Seq counts all that could have ended this wait
-	SP, PC uint64 // where it goes on; of Running: not known
-	Start  uint64 // entry of its first function
-	Since  int64  // it has waited at least since then: CLOCK_MONOTONIC, ns; 0: not known
+// resting is a goroutine, at rest or not, at an instant.
+type resting struct {
+	process.Task
+	addr   uint64 // of its descriptor
 	labels uint64
 	lo, hi uint64 // of its stack
+}
+
+// liveMemory is the target's memory, read many ranges at once: see [process.Live].
+type liveMemory interface {
+	process.Memory
+	ReadMany(addrs []uint64, bufs [][]byte) (int, error)
 }
 
 // MostGoroutines bounds how many goroutines are read.
@@ -51,7 +39,7 @@ const MostGoroutines = 1 << 20
 // a range of the list.
 type Goroutines struct {
 	p      *Process
-	memory process.Live
+	memory liveMemory
 	layout gosym.Layout
 	waits  gosym.WaitLayout
 	parts  runtimeParts
@@ -61,7 +49,8 @@ type Goroutines struct {
 	order []int32  // of addrs, by address, without duplicates
 	total uint64   // length of the runtime's list
 
-	own map[uint64]bool // by the entry of the first function: a goroutine of the runtime
+	notes notes
+	own   map[uint64]bool // by the entry of the first function: a goroutine of the runtime
 
 	// scratch
 	bytes []byte
@@ -109,14 +98,14 @@ func (gs *Goroutines) prove() error {
 		return errNotYet
 	}
 	proved, refuted := 0, ""
-	gs.Census(func(i int, g *Goroutine) bool {
+	gs.Census(func(_ int, g *process.Task) bool {
 		name, own := gs.parts.own[g.Start]
-		if !own || g.State != Waiting {
+		if !own || g.State != process.Waiting {
 			return true
 		}
-		if slices.Contains(reasonsOfOwn[name], gs.Reason(g.Reason)) {
+		if slices.Contains(reasonsOfOwn[name], gs.text(g.Reason)) {
 			proved++
-		} else if reason := gs.Reason(g.Reason); !strings.HasPrefix(reason, "GC ") && reason != "preempted" {
+		} else if reason := gs.text(g.Reason); !strings.HasPrefix(reason, "GC ") && reason != "preempted" {
 			refuted = fmt.Sprintf("%s waits for %q", name, reason)
 		}
 		return true
@@ -134,8 +123,10 @@ func (gs *Goroutines) prove() error {
 // without that bound.
 func (gs *Goroutines) Len() (n int, all uint64) { return len(gs.addrs), gs.total }
 
-// Reason returns the runtime's text for a reason to wait; "" if it has none.
-func (gs *Goroutines) Reason(n uint8) string {
+// Reason returns the runtime's text for what a goroutine waits for; "" if it has none.
+func (gs *Goroutines) Reason(t *process.Task) string { return gs.text(t.Reason) }
+
+func (gs *Goroutines) text(n uint8) string {
 	if int(n) >= len(gs.parts.reasons) {
 		return ""
 	}
@@ -189,7 +180,7 @@ const (
 
 // Census reads all goroutines, and calls visit with each that is not dead and its place in the list, until visit
 // returns false. The places stay.
-func (gs *Goroutines) Census(visit func(i int, g *Goroutine) bool) {
+func (gs *Goroutines) Census(visit func(place int, t *process.Task) bool) {
 	for from := 0; from < len(gs.order); {
 		end := gs.ranges(from)
 		gs.readAll()
@@ -200,9 +191,9 @@ func (gs *Goroutines) Census(visit func(i int, g *Goroutine) bool) {
 				if !gs.ok[r] {
 					continue
 				}
-				var g Goroutine
+				var g resting
 				gs.decode(addr, gs.bufs[r][addr-gs.at[r]:], &g)
-				if g.State != Dead && !visit(int(gs.order[i]), &g) {
+				if g.State != process.Dead && !visit(int(gs.order[i]), &g.Task) {
 					return
 				}
 			}
@@ -251,17 +242,49 @@ func (gs *Goroutines) readAll() {
 	}
 }
 
+// notes are the times that the collector has noted of goroutines, in order: at most mostNotes.
+//
+// A marking notes of each goroutine that it finds waiting when the marking before had ended: earlier than the wait may
+// have begun (work.tstart in gcMark and markroot, Go 1.20 to 1.27). But a later note of any other goroutine is from
+// the end of that marking or of one after it, and so the wait had begun by then.
+type notes []int64
+
+const mostNotes = 64
+
+// take adds a note, and returns since when its goroutine has waited at least; 0: not known.
+func (n *notes) take(note int64) (since int64) {
+	if note <= 0 {
+		return 0
+	}
+	if at, known := slices.BinarySearch(*n, note); !known {
+		*n = slices.Insert(*n, at, note)
+		if len(*n) > mostNotes { // without one of them less is known, and nothing is wrong
+			*n = slices.Delete(*n, 1, 2)
+		}
+	}
+	for _, later := range *n {
+		if later > note {
+			return later
+		}
+	}
+	return 0
+}
+
 // statusScan is set while the collector looks at the goroutine's stack (_Gscan of runtime2.go).
 const statusScan = 0x1000
 
 // states are those of the runtime's numbers (_Gidle … of runtime2.go, Go 1.20 to 1.27).
-var states = [...]State{1: Runnable, 2: Running, 3: InSyscall, 4: Waiting, 8: Running, 9: Runnable, 10: Waiting, 11: Dead}
+var states = [...]process.TaskState{
+	1: process.Runnable, 2: process.Running, 3: process.InSyscall, 4: process.Waiting, 8: process.Running, 9: process.Runnable,
+	10: process.Waiting, 11: process.Dead,
+}
 
 // decode takes the fields out of a descriptor.
-func (gs *Goroutines) decode(addr uint64, b []byte, g *Goroutine) {
+func (gs *Goroutines) decode(addr uint64, b []byte, g *resting) {
 	l := &gs.layout
 	word := func(offset int) uint64 { return binary.NativeEndian.Uint64(b[offset:]) }
-	*g = Goroutine{Addr: addr, ID: word(l.GID), lo: word(l.GStackLo), hi: word(l.GStackHi), Seq: b[gs.waits.Seq], Proof: true}
+	*g = resting{addr: addr, lo: word(l.GStackLo), hi: word(l.GStackHi)}
+	g.ID, g.Seq, g.Proof = word(l.GID), b[gs.waits.Seq], true
 	status := binary.NativeEndian.Uint32(b[l.GStatus:]) &^ statusScan
 	if status >= uint32(len(states)) || g.ID == 0 || g.ID >= maxGoroutines {
 		return
@@ -270,13 +293,11 @@ func (gs *Goroutines) decode(addr uint64, b []byte, g *Goroutine) {
 	if l.GLabels >= 0 {
 		g.labels = word(l.GLabels)
 	}
-	if since := int64(word(gs.waits.Since)); since > 0 {
-		g.Since = since
-	}
+	g.Since = gs.notes.take(int64(word(gs.waits.Since)))
 	switch g.State {
-	case InSyscall:
+	case process.InSyscall:
 		g.SP, g.PC, g.Proof = word(l.GSyscallSP), word(l.GSyscallPC), gs.waits.SeqOfCalls
-	case Waiting:
+	case process.Waiting:
 		g.Reason = b[gs.waits.Reason]
 		if !isAmong(gs.parts.parked, g.PC) {
 			g.waitElsewhere(gs)
@@ -287,10 +308,10 @@ func (gs *Goroutines) decode(addr uint64, b []byte, g *Goroutine) {
 // waitElsewhere tells what a goroutine does whose status is of a wait, but which has not parked. A coroutine has
 // switched to another (runtime/coro.go, Go 1.23 to 1.27), without a trace in Seq. All others work for the runtime on
 // their thread's stack.
-func (g *Goroutine) waitElsewhere(gs *Goroutines) {
+func (g *resting) waitElsewhere(gs *Goroutines) {
 	g.Proof = false
 	if g.PC != g.Start && !isAmong(gs.parts.switched, g.PC) {
-		g.State = Running
+		g.State = process.Running
 	}
 }
 
@@ -304,7 +325,7 @@ func isAmong(funcs []gosym.Func, pc uint64) bool {
 }
 
 // Own reports whether a goroutine is one of the runtime's own, by its first function.
-func (gs *Goroutines) Own(g *Goroutine) bool {
+func (gs *Goroutines) Own(g *process.Task) bool {
 	own, known := gs.own[g.Start]
 	if !known {
 		f, _ := gs.p.code.table.Func(g.Start)
@@ -322,12 +343,12 @@ func (gs *Goroutines) Own(g *Goroutine) bool {
 var notOwn = map[string]bool{"runtime.main": true, "runtime.corostart": true, "runtime.handleAsyncEvent": true}
 
 // Entry returns the stack of a goroutine's first function alone.
-func (gs *Goroutines) Entry(g *Goroutine, st *process.Stack) {
+func (gs *Goroutines) Entry(g *process.Task, st *process.Stack) {
 	*st = process.Stack{PCs: append(st.PCs[:0], g.Start), Rooted: true}
 }
 
-// Labels returns the method that stands for the labels of a goroutine; nil: it has none, or they are not wanted.
-func (gs *Goroutines) Labels(g *Goroutine) *ccmap.Method {
+// labelsOf returns the method that stands for the labels of a goroutine; nil: it has none, or they are not wanted.
+func (gs *Goroutines) labelsOf(g *resting) *ccmap.Method {
 	if gs.p.labels == nil {
 		return nil
 	}

@@ -30,6 +30,71 @@ func (n noise) Read(_ uint64, buf []byte) error {
 	return nil
 }
 
+func (n noise) ReadMany(addrs []uint64, bufs [][]byte) (int, error) {
+	for i := range addrs {
+		if err := n.Read(addrs[i], bufs[i]); err != nil {
+			return i, err
+		}
+	}
+	return len(addrs), nil
+}
+
+// FuzzGoroutines reads descriptors of goroutines, their stacks and texts of reasons that a hostile target could show.
+func FuzzGoroutines(f *testing.F) {
+	symbols, err := openCode(context.Background(), os.Getpid(), gosym.Options{Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Cleanup(symbols.close)
+	layouts, _ := symbols.table.Layouts()
+	waits, known := symbols.table.WaitLayout()
+	if !known {
+		f.Fatal("no layout of this program's goroutines")
+	}
+	park := gosym.Func{Entry: uint64(reflect.ValueOf(runtime.Gosched).Pointer())}
+	park.End = park.Entry + 64
+	l := layouts[0]
+	seed := make(noise, 512) // a goroutine that waits on a stack of its own
+	for at, word := range map[int]uint64{
+		l.GStackLo: 1 << 20, l.GStackHi: 2 << 20, l.GSchedSP: 1<<20 + 64, l.GSchedPC: park.Entry + 8, l.GID: 7, l.GStatus: 4, waits.Since: 5, waits.StartPC: park.Entry,
+	} {
+		binary.NativeEndian.PutUint64(seed[at:], word)
+	}
+	f.Add([]byte(seed), uint64(512), uint64(0))
+	f.Add([]byte(seed), uint64(4096), ^uint64(0)-511)
+	f.Fuzz(func(t *testing.T, raw []byte, first, step uint64) {
+		p := &Process{unwinder: unwinder{code: symbols, memory: noise(raw), layout: l, knowsLayout: true}, labels: newLabels(noise(raw))}
+		p.far.memory = p.memory
+		p.far.renew()
+		p.instant.Memory = p.memory
+		gs := &Goroutines{p: p, memory: noise(raw), layout: l, waits: waits, own: make(map[uint64]bool), size: 512}
+		gs.parts.parked = []gosym.Func{park}
+		gs.parts.reasons = p.textsAt(first)
+		const many = 24
+		for i := range uint64(many) {
+			gs.addrs = append(gs.addrs, first+i*step)
+		}
+		gs.sort()
+		var places []int32
+		gs.Census(func(place int, task *process.Task) bool {
+			if task.State == process.Dead || task.ID == 0 || len(gs.Reason(task)) > longestReason {
+				t.Fatalf("%+v", task)
+			}
+			gs.Own(task)
+			places = append(places, int32(place))
+			return true
+		})
+		if len(places) > many {
+			t.Fatalf("%d of %d goroutines", len(places), many)
+		}
+		gs.Look(places, func(_ int32, k *process.TaskLook) {
+			if k.Read && !k.Moved && len(k.Stack.PCs) == 0 || k.Moved && len(k.Stack.PCs) > 0 {
+				t.Fatalf("%+v", k)
+			}
+		})
+	})
+}
+
 // FuzzUnwind unwinds stacks that a hostile target could show, with this
 // program's own symbols: words of the input become addresses of real code, or
 // stay what they are.

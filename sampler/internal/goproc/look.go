@@ -6,12 +6,10 @@ import (
 	"github.com/ccmapd/ccmapd/internal/process"
 )
 
-// Look is what a look at a goroutine has found: its state and stack, as they were at one instant.
-type Look struct {
-	Goroutine
-	Read  bool           // there is a goroutine that waits, runnable ones included; if not, only its address is set
-	Moved bool           // it has gone on while it was read: Stack has nothing
-	Stack *process.Stack // valid until the next look
+// glance is what a look at a goroutine has found.
+type glance struct {
+	resting
+	read, moved bool // as in [process.TaskLook]
 }
 
 const (
@@ -24,12 +22,13 @@ const (
 
 // look has the buffers of a batch.
 type look struct {
-	found  [lookBatch]Look
+	found  [lookBatch]glance
 	before [lookBatch][]byte // descriptors
 	after  [lookBatch][]byte
 	stacks [lookBatch][]byte
 	views  [lookBatch]stackView
 	stack  stack
+	told   process.TaskLook
 }
 
 func (l *look) init(size int) {
@@ -43,13 +42,15 @@ func (l *look) init(size int) {
 
 // Look reads the goroutines at some places of the list, with their stacks, and calls visit with each in that order.
 // It reads the descriptor before and after the stack: if they agree, the stack is whole.
-func (gs *Goroutines) Look(places []int32, visit func(place int32, l *Look)) {
+func (gs *Goroutines) Look(places []int32, visit func(place int32, l *process.TaskLook)) {
 	gs.look.init(gs.size)
 	for batch := range slices.Chunk(places, lookBatch) {
 		gs.readBatch(batch)
 		for i, place := range batch {
 			gs.unwind(i)
-			visit(place, &gs.look.found[i])
+			f := &gs.look.found[i]
+			gs.look.told = process.TaskLook{Task: f.Task, Read: f.read, Moved: f.moved, Stack: &gs.look.stack.Stack}
+			visit(place, &gs.look.told)
 		}
 	}
 }
@@ -61,15 +62,15 @@ func (gs *Goroutines) readBatch(batch []int32) {
 	gs.at, gs.bufs = gs.at[:0], gs.bufs[:0]
 	for i, place := range batch {
 		f, addr := &l.found[i], gs.addrs[place]
-		*f = Look{Goroutine: Goroutine{Addr: addr}, Stack: &l.stack.Stack}
+		*f = glance{resting: resting{addr: addr}}
 		if gs.ok[i] {
-			gs.decode(addr, l.before[i], &f.Goroutine)
+			gs.decode(addr, l.before[i], &f.resting)
 		}
-		f.Read = f.State >= Runnable
-		if f.Read && (f.SP < f.lo || f.SP >= f.hi || f.SP&7 != 0 || f.PC == 0) {
-			f.Moved = true // it was about to change
+		f.read = f.State >= process.Runnable
+		if f.read && (f.SP < f.lo || f.SP >= f.hi || f.SP&7 != 0 || f.PC == 0) {
+			f.moved = true // it was about to change
 		}
-		if f.Read && !f.Moved {
+		if f.read && !f.moved {
 			gs.at, gs.bufs = append(gs.at, f.SP), append(gs.bufs, l.stacks[i][:min(f.hi-f.SP, lookBytes)])
 		}
 	}
@@ -78,10 +79,10 @@ func (gs *Goroutines) readBatch(batch []int32) {
 	for i := range batch {
 		f := &l.found[i]
 		l.views[i] = stackView{}
-		if !f.Read || f.Moved {
+		if !f.read || f.moved {
 			continue
 		}
-		if f.Moved = !gs.ok[stack]; !f.Moved {
+		if f.moved = !gs.ok[stack]; !f.moved {
 			l.views[i] = stackView{gs.at[stack], gs.bufs[stack]}
 		}
 		stack++
@@ -89,11 +90,11 @@ func (gs *Goroutines) readBatch(batch []int32) {
 	gs.read(batch, &l.after)
 	for i := range batch {
 		f := &l.found[i]
-		var now Goroutine
+		var now resting
 		if gs.ok[i] {
-			gs.decode(f.Addr, l.after[i], &now)
+			gs.decode(f.addr, l.after[i], &now)
 		}
-		f.Moved = f.Moved || f.Read && !f.same(&now)
+		f.moved = f.moved || f.read && !f.same(&now)
 	}
 }
 
@@ -107,7 +108,7 @@ func (gs *Goroutines) read(batch []int32, into *[lookBatch][]byte) {
 }
 
 // same reports whether a goroutine has not gone on.
-func (g *Goroutine) same(now *Goroutine) bool {
+func (g *resting) same(now *resting) bool {
 	return g.ID == now.ID && g.State == now.State && g.Seq == now.Seq && g.SP == now.SP && g.PC == now.PC
 }
 
@@ -115,7 +116,7 @@ func (g *Goroutine) same(now *Goroutine) bool {
 func (gs *Goroutines) unwind(i int) {
 	f, st, u := &gs.look.found[i], &gs.look.stack, &gs.p.unwinder
 	*st = stack{Stack: process.Stack{PCs: st.PCs[:0]}}
-	if !f.Read || f.Moved {
+	if !f.read || f.moved {
 		return
 	}
 	view := gs.look.views[i]
@@ -123,7 +124,7 @@ func (gs *Goroutines) unwind(i int) {
 	var end ending
 	st.PCs, end = u.unwindDump(f.PC, f.SP, view, st.PCs)
 	if len(st.PCs) == 0 {
-		f.Moved = true
+		f.moved = true
 		return
 	}
 	if end == endOfDump && f.hi-f.SP > lookBytes {
@@ -133,6 +134,6 @@ func (gs *Goroutines) unwind(i int) {
 		st.PCs[0]-- // it is a return address, as all others are
 	}
 	u.finish(st)
-	st.Thread, st.Goroutine = f.Addr, f.ID
-	st.Labels = gs.Labels(&f.Goroutine)
+	st.Thread, st.Goroutine = f.addr, f.ID
+	st.Labels = gs.labelsOf(&f.resting)
 }

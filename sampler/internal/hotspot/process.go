@@ -32,7 +32,9 @@ type Process struct {
 	caller  process.Moment // reused
 	deep    deep
 	threads map[uint32]string // names of threads, as of the last second
-	named   named
+
+	nameThreads bool // in labels
+	named       named
 
 	hot hot // shared with the goroutine of Count
 }
@@ -60,7 +62,7 @@ var (
 // Errors wrap the errors of package sampler.
 func Open(ctx context.Context, o sampler.ProcessOptions, w *hang.Watch) (*Process, error) {
 	pid, log := o.PID, o.Logger
-	p := &Process{pid: pid, log: log, watch: w, threads: make(map[uint32]string), deep: deep{memory: process.MemoryOf(pid, w)}}
+	p := &Process{pid: pid, log: log, watch: w, threads: make(map[uint32]string), deep: deep{memory: process.MemoryOf(pid, w)}, nameThreads: o.Threads}
 	p.deep.renew()
 	if err := p.open(ctx, o.SymbolCache); err != nil {
 		p.Close()

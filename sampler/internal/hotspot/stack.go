@@ -165,12 +165,16 @@ func (p *Process) Entry(pc uint64) uint64 {
 	return p.java.Entry(pc)
 }
 
+// mostNames bounds the names of threads: what a JVM takes for its threads may be any number.
+const mostNames = 1 << 17
+
 // threadName returns the name of a thread, as of the last second.
 func (p *Process) threadName(tid uint32) string {
 	name, known := p.threads[tid]
 	if !known {
-		if stat, err := process.ReadStat(int(tid)); err == nil {
-			name = stat.Name
+		name, _ = process.ThreadName(p.pid, tid)
+		if len(p.threads) >= mostNames {
+			clear(p.threads)
 		}
 		p.threads[tid] = name
 	}

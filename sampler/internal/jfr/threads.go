@@ -37,10 +37,8 @@ type usage struct {
 }
 
 func newThreads(pid int) *threads {
-	own, err1 := os.Readlink("/proc/self/ns/pid")
-	its, err2 := os.Readlink(fmt.Sprintf("/proc/%d/ns/pid", pid))
 	return &threads{
-		pid: pid, nested: err1 == nil && err2 == nil && own != its, clock: sampler.NewClock(),
+		pid: pid, nested: process.IsNested(pid), clock: sampler.NewClock(),
 		readings: make(map[uint32]reading), outers: make(map[uint32]uint32),
 	}
 }
@@ -78,7 +76,7 @@ func (t *threads) read() []usage {
 			used = append(used, usage{tid, r.name, total, min(r.kernel-before.kernel, total)})
 		}
 		if t.nested {
-			t.outers[innerOf(t.pid, tid)] = tid
+			t.outers[process.InnerThread(t.pid, tid)] = tid
 		}
 	}
 	t.readings = readings
@@ -130,24 +128,6 @@ func parseStat(text string) (r reading, user, system uint64, err error) {
 	user, err1 := strconv.ParseUint(fields[utime], 10, 63)
 	system, err2 := strconv.ParseUint(fields[stime], 10, 63)
 	return r, user, system, errors.Join(err1, err2)
-}
-
-// innerOf returns a thread's tid in its own namespace.
-func innerOf(pid int, tid uint32) uint32 {
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/status", pid, tid))
-	if err != nil {
-		return 0
-	}
-	for line := range strings.Lines(string(text)) {
-		if value, found := strings.CutPrefix(line, "NSpid:"); found {
-			fields := strings.Fields(value)
-			if len(fields) > 0 {
-				v, _ := strconv.ParseUint(fields[len(fields)-1], 10, 32)
-				return uint32(v)
-			}
-		}
-	}
-	return 0
 }
 
 // Kinds of threads that are there for the recording alone.

@@ -9,29 +9,21 @@ import (
 	"github.com/ccmapd/ccmapd/ccmap"
 	"github.com/ccmapd/ccmapd/internal/process"
 	"github.com/ccmapd/ccmapd/sampler"
-	"github.com/ccmapd/ccmapd/sampler/internal/goproc"
 )
 
 // slot is what is known of the goroutine in one place of the runtime's list, and of its wait.
 type slot struct {
-	id     uint64
+	trail
 	since  int64 // it has waited since then, CLOCK_MONOTONIC, ns
 	held   int64 // time of the wait that is not told yet, ns: it may turn out to be idle
 	stack  int32 // of the wait; noStack: not known
-	state  goproc.State
-	reason uint8
-	seq    uint8
-	steady uint8 // ticks in a row that have found the same number
-	wary   uint8 // ticks for which an equal number proves nothing, as the goroutine waits too often
+	steady uint8 // ticks in a row that have found the same wait
 	idle   bool
 }
 
 const noStack = -1
 
-// A number that has risen by more than quickStep between two ticks may have gone once around by the next.
 const (
-	quickStep  = 64
-	waryTicks  = 4
 	idleTicks  = 2 // that must find the same number before a wait is idle
 	mostLooks  = 512
 	idleLooks  = 128 // at idle goroutines without a stack, in a tick
@@ -40,7 +32,7 @@ const (
 
 // ledger has the goroutines' waits, and makes samples of them. It belongs to the goroutine of Run.
 type ledger struct {
-	all     *goproc.Goroutines
+	all     tasks
 	stacks  *stacks
 	running bool  // it is sampled, too
 	idle    int64 // waits that last longer are idle, ns; 0: none is
@@ -52,12 +44,14 @@ type ledger struct {
 
 	active, unseen []int32 // places to look at: moved on since the last tick, and idle without a stack
 	shares         []int64 // of the active ones that are looked at, how many each stands for
+	again          []int32 // that went on before they were read: they get a second look
+	owed           []int64 // the time that each of them stands for, ns
 	out            []ccmap.Sample
 	stack          process.Stack // scratch
 	stats          sampler.Stats
 }
 
-func newLedger(o sampler.ProcessOptions, all *goproc.Goroutines, p *goproc.Process) *ledger {
+func newLedger(o sampler.ProcessOptions, all tasks, p process.Runtime) *ledger {
 	return &ledger{all: all, stacks: newStacks(o, all, p), running: o.Unit == Wall, idle: int64(max(o.Idle, 0))}
 }
 
@@ -77,36 +71,55 @@ func (l *ledger) tick(ctx context.Context, now int64) {
 	n, _ := l.all.Len()
 	l.slots = slices.Grow(l.slots, n-len(l.slots))[:n]
 	l.active, l.unseen, l.stats.Threads = l.active[:0], l.unseen[:0], 0
-	l.all.Census(func(place int, g *goproc.Goroutine) bool {
+	l.all.Census(func(place int, g *process.Task) bool {
 		l.see(int32(place), g)
 		return ctx.Err() == nil
 	})
 	l.choose()
-	at := 0
-	l.all.Look(l.active, func(place int32, k *goproc.Look) {
-		l.note(place, k, l.elapsed*l.shares[at])
-		at++
-	})
-	l.all.Look(l.unseen[:min(len(l.unseen), idleLooks)], func(place int32, k *goproc.Look) { l.note(place, k, 0) })
+	l.look()
+	l.all.Look(l.unseen[:min(len(l.unseen), idleLooks)], func(place int32, k *process.TaskLook) { l.note(place, k, 0) })
 	l.stacks.tellIdle(l.sample)
 }
 
+// look looks at the active ones. One that has gone on since the census, or while it was read, gets a second look, at
+// what it waits for then. As many go from one wait to the next as from the next to a third, so no wait gets too much.
+func (l *ledger) look() {
+	l.again, l.owed = l.again[:0], l.owed[:0]
+	at := 0
+	l.all.Look(l.active, func(place int32, k *process.TaskLook) {
+		weight := l.elapsed * l.shares[at]
+		at++
+		if !k.Read || k.Moved {
+			l.again, l.owed = append(l.again, place), append(l.owed, weight)
+			return
+		}
+		l.note(place, k, weight)
+	})
+	at = 0
+	l.all.Look(l.again, func(place int32, k *process.TaskLook) {
+		l.note(place, k, l.owed[at])
+		at++
+	})
+}
+
 // see takes in what the census says of a goroutine.
-func (l *ledger) see(place int32, g *goproc.Goroutine) {
+func (l *ledger) see(place int32, g *process.Task) {
 	s := &l.slots[place]
-	if l.stacks.hidden(g) {
+	if l.all.Own(g) {
 		return
 	}
 	l.stats.Threads++
 	if !l.continues(s, g) {
 		l.end(s)
-		*s = slot{id: g.ID, since: l.now, stack: noStack, state: g.State, reason: g.Reason, seq: g.Seq, wary: s.wary}
-		if g.Since > 0 && g.State == goproc.Waiting {
+		wary := s.wary
+		*s = slot{trail: trailOf(g), since: l.now, stack: noStack}
+		s.wary = wary
+		if g.Since > 0 && g.State == process.Waiting {
 			s.since = min(s.since, g.Since)
 		}
 	}
 	switch {
-	case g.State == goproc.Running:
+	case g.State == process.Running:
 		if l.running {
 			l.all.Entry(g, &l.stack)
 			l.tell(l.stacks.add(frameRunning, &l.stack), l.elapsed)
@@ -125,19 +138,9 @@ func (l *ledger) see(place int32, g *goproc.Goroutine) {
 	}
 }
 
-// continues reports whether a goroutine is still in the wait that its slot has, by its number.
-func (l *ledger) continues(s *slot, g *goproc.Goroutine) bool {
-	rose := g.Seq - s.seq
-	switch {
-	case s.id != g.ID:
-		s.wary = 0
-		return false
-	case rose > quickStep:
-		s.wary = waryTicks
-	case s.wary > 0:
-		s.wary--
-	}
-	if rose != 0 || s.state != g.State || s.reason != g.Reason || !g.Proof || g.State < goproc.InSyscall || s.wary > 0 {
+// continues reports whether a task is still in the wait that its slot has.
+func (l *ledger) continues(s *slot, t *process.Task) bool {
+	if !s.trail.continues(t) {
 		return false
 	}
 	s.steady = min(s.steady, mostSteady-1) + 1
@@ -145,7 +148,7 @@ func (l *ledger) continues(s *slot, g *goproc.Goroutine) bool {
 }
 
 // isIdle reports whether a wait is idle, outside of a request.
-func (l *ledger) isIdle(s *slot, g *goproc.Goroutine) bool {
+func (l *ledger) isIdle(s *slot, g *process.Task) bool {
 	return l.idle > 0 && s.steady >= idleTicks && l.now-s.since > l.idle && (s.stack == noStack || !l.stacks.all[s.stack].request)
 }
 
@@ -158,11 +161,14 @@ func (l *ledger) becomesIdle(s *slot) {
 
 // hold adds time to a wait. What cannot become idle is told at once.
 func (l *ledger) hold(s *slot, weight int64) {
-	if l.idle == 0 || l.stacks.all[s.stack].request {
+	switch of := &l.stacks.all[s.stack]; {
+	case l.idle == 0 || of.request:
 		l.tell(s.stack, weight)
-		return
+	case of.rests:
+		of.idle += weight
+	default:
+		s.held += weight
 	}
-	s.held += weight
 }
 
 // end tells the time of a wait that is over.
@@ -198,15 +204,15 @@ func (l *ledger) choose() {
 
 // note takes in a look at a goroutine that stands for a time. The census has said that it waits: if it has gone on
 // since, it keeps that reason.
-func (l *ledger) note(place int32, k *goproc.Look, weight int64) {
+func (l *ledger) note(place int32, k *process.TaskLook, weight int64) {
 	s := &l.slots[place]
 	if !k.Read || k.Moved || k.ID != s.id {
 		l.stats.Counts[sampler.Truncated]++
-		was := goproc.Goroutine{State: s.state, Reason: s.reason}
+		was := process.Task{State: s.state, Reason: s.reason}
 		l.tell(l.stacks.moved(&was), weight)
 		return
 	}
-	reason := l.stacks.reason(&k.Goroutine, k.Stack)
+	reason := l.stacks.reason(k)
 	stack := l.stacks.add(reason, k.Stack)
 	if l.stacks.all[stack].hidden {
 		return
@@ -214,8 +220,11 @@ func (l *ledger) note(place int32, k *goproc.Look, weight int64) {
 	if k.Stack.Rooted {
 		l.stats.Counts[sampler.Rooted]++
 	}
-	same := k.Seq == s.seq && k.State == s.state && k.Reason == s.reason && k.Proof && s.wary == 0 && k.State >= goproc.InSyscall
-	if !same {
+	if before := s.trail; !before.continues(&k.Task) || s.wary > 0 {
+		if of := &l.stacks.all[stack]; of.rests && !of.request && l.idle > 0 {
+			of.idle += weight
+			return
+		}
 		l.tell(stack, weight)
 		return
 	}

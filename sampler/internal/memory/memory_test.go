@@ -41,6 +41,7 @@ type session struct {
 	done      chan error
 	names     *ccmap.Names
 	queue     *queue.Queue
+	each      func(*ccmap.Sample) // looks at each sample, too
 }
 
 func attach(t *testing.T, pid int, o sampler.ProcessOptions) *session {
@@ -64,6 +65,9 @@ func attach(t *testing.T, pid int, o sampler.ProcessOptions) *session {
 // drain takes the samples so far.
 func (s *session) drain() {
 	s.queue.Drain(func(smp *ccmap.Sample) {
+		if s.each != nil {
+			s.each(smp)
+		}
 		seen := map[string]bool{}
 		for i, f := range smp.Frames {
 			name := s.names.At(f.Method).Name
@@ -222,7 +226,7 @@ func TestRefused(t *testing.T) {
 	defer sleep.Wait()
 	defer sleep.Process.Kill()
 	o.PID, o.Unit = sleep.Process.Pid, Wait
-	if _, err := Open(t.Context(), o); !errors.Is(err, ErrNotGo) {
+	if _, err := Open(t.Context(), o); !errors.Is(err, ErrNoTasks) {
 		t.Errorf("no Go program: %v", err)
 	}
 }

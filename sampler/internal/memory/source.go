@@ -21,16 +21,13 @@ import (
 // Engine is the name of the engine in profiles.
 const Engine = "memory"
 
-// ErrNotGo: the target is no Go program, so this engine is not for it.
-var ErrNotGo = errors.New("it is no Go program, and others have no goroutines")
-
 // Units of the engine's samples.
 var (
-	Wait = ccmap.NewUnit("wait", "nanoseconds") // time of goroutines that wait
-	Wall = ccmap.NewUnit("wall", "nanoseconds") // time of goroutines that wait or run
+	Wait = ccmap.NewUnit("wait", "nanoseconds") // time of goroutines and threads of Java that wait
+	Wall = ccmap.NewUnit("wall", "nanoseconds") // … that wait or run
 )
 
-// Source samples the goroutines of one process.
+// Source samples the goroutines of one process, or the threads of Java.
 //
 //	interval         atomic; asked for, ns
 //	period           atomic; in force, ns. Run writes it
@@ -44,8 +41,9 @@ type Source struct {
 	o       sampler.ProcessOptions
 	watch   *hang.Watch
 	pidfd   int
-	process *goproc.Process
-	all     *goproc.Goroutines // nil: the program has not begun
+	what    string // is sampled
+	process process.Runtime
+	all     tasks // nil: the program has not begun
 	ledger  *ledger
 	budget  float64 // part of a core; 0: no bound
 }
@@ -85,16 +83,10 @@ func (s *Source) open(ctx context.Context) (err error) {
 	if s.pidfd, err = process.Open(s.o.PID); err != nil {
 		return err
 	}
-	s.process, err = goproc.Open(ctx, s.o, s.watch)
-	switch {
-	case errors.Is(err, sampler.ErrNotManaged):
-		return process.As(ErrNotGo, sampler.ErrUnsupported)
-	case err != nil:
+	if s.process, err = openRuntime(ctx, s.o, s.watch); err != nil {
 		return err
 	}
-	if s.o.NoLabels {
-		s.process.IgnoreLabels()
-	}
+	s.what = whatOf(s.process)
 	s.describe()
 	err = s.find(ctx)
 	for tries := 0; errors.Is(err, goproc.ErrNotYet) && tries < triesAtOpen && s.hasBegun(); tries++ {
@@ -129,11 +121,7 @@ func (s *Source) hasBegun() bool {
 
 // find finds the goroutines of a program that has begun.
 func (s *Source) find(ctx context.Context) error {
-	s.process.Load(ctx)
-	all, err := s.process.Goroutines(ctx, process.MemoryOf(s.o.PID, s.watch))
-	if errors.Is(err, unix.EPERM) || errors.Is(err, unix.EACCES) {
-		return process.As(err, sampler.ErrPermission)
-	}
+	all, err := tasksOf(ctx, s.process, process.MemoryOf(s.o.PID, s.watch))
 	if err != nil {
 		return err
 	}
@@ -162,9 +150,9 @@ func (s *Source) Close() error {
 
 // Info describes the source.
 func (s *Source) Info() sampler.Info {
-	of := "waits of goroutines"
+	of := "waits of " + s.what
 	if s.o.Unit == Wall {
-		of = "goroutines, waiting and running"
+		of = s.what + ", waiting and running"
 	}
 	return sampler.Info{Target: *s.target.Load(), Engine: Engine, Unit: s.o.Unit, Of: of, Sink: s.o.Sink}
 }
@@ -226,7 +214,9 @@ func (s *Source) run(ctx context.Context, push func(*ccmap.Sample), publish func
 		if now := clock.Now(); now-renewed >= int64(renewEvery) {
 			renewed = now
 			s.process.Renew(time.Now())
-			s.process.HashBodies(bodiesAtOnce)
+			if bodied, ok := s.process.(process.Bodied); ok {
+				bodied.HashBodies(bodiesAtOnce)
+			}
 			_, _ = s.process.Refresh(ctx, time.Now())
 		}
 		s.ledger.tick(ctx, clock.Now())
@@ -290,9 +280,9 @@ func (s *Source) publish() {
 	st := s.ledger.stats
 	st.Interval = time.Duration(s.period.Load())
 	n, all := s.all.Len()
-	st.NoCalls = "goroutines that wait make none"
+	st.NoCalls = "what waits makes none"
 	if all > uint64(n) {
-		st.Warning = fmt.Sprintf("%d of %d goroutines were read: more are not, to bound memory", n, all)
+		st.Warning = fmt.Sprintf("%d of %d goroutines or threads were read: more are not, to bound memory", n, all)
 	}
 	s.stats.Store(&st)
 }

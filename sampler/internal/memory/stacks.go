@@ -1,6 +1,7 @@
 package memory
 
 import (
+	"cmp"
 	"encoding/binary"
 	"hash/maphash"
 	"slices"
@@ -9,7 +10,7 @@ import (
 	"github.com/ccmapd/ccmapd/ccmap"
 	"github.com/ccmapd/ccmapd/internal/process"
 	"github.com/ccmapd/ccmapd/sampler"
-	"github.com/ccmapd/ccmapd/sampler/internal/goproc"
+	"github.com/ccmapd/ccmapd/sampler/internal/hotspot"
 )
 
 // Names of pseudo frames beside the runtime's reasons.
@@ -22,14 +23,27 @@ const (
 	frameCgo      = "[cgo call]"
 )
 
-// entries are the functions below which a program answers a request: net/http, also of HTTP/2, and gRPC.
-var entries = []string{"net/http.serverHandler.ServeHTTP", "google.golang.org/grpc.(*Server).handleStream"}
+// entries are the functions below which a program answers a request: net/http, also of HTTP/2, gRPC; servlets, and
+// the JDK's own server.
+var entries = []string{
+	"net/http.serverHandler.ServeHTTP", "google.golang.org/grpc.(*Server).handleStream",
+	"jakarta.servlet.http.HttpServlet.service", "javax.servlet.http.HttpServlet.service", "com.sun.net.httpserver.Filter$Chain.doFilter",
+}
+
+// resting are the functions in which a thread of a pool waits for work: at once idle.
+var resting = map[string]bool{
+	"java.util.concurrent.ThreadPoolExecutor.getTask": true, "java.util.concurrent.ForkJoinPool.awaitWork": true,
+}
+
+// reasonMonitor is the frame of a thread that another one keeps from entering a monitor: it is never idle.
+const reasonMonitor = "[" + hotspot.ReasonMonitor + "]"
 
 // stackOf is a stack that goroutines wait in.
 type stackOf struct {
 	frames    []ccmap.Frame // the first is the reason
 	idle      int64         // time of this tick in which goroutines were idle there, ns
-	request   bool          // it is below an entry: never idle
+	request   bool          // it is below an entry, or waits to enter a monitor: never idle
+	rests     bool          // it waits for work: at once idle, outside of a request
 	hidden    bool          // it waits for a signal, which is nothing that a program waits for
 	truncated bool
 }
@@ -43,8 +57,8 @@ type stacks struct {
 	byHash map[uint64][]int32
 	frames int // of all
 
-	process *goproc.Process
-	gs      *goproc.Goroutines
+	process process.Runtime
+	tasks   tasks
 	names   *ccmap.Names
 	seed    maphash.Seed
 	deepest int
@@ -59,15 +73,16 @@ type stacks struct {
 type facts struct {
 	known   bool
 	entry   bool   // of a request
+	rests   bool   // it waits for work
 	runtime bool   // of the runtime, and no call of the program's
 	call    string // a system call's name
 	cgo     bool
 	signal  bool // waits for signals
 }
 
-func newStacks(o sampler.ProcessOptions, all *goproc.Goroutines, p *goproc.Process) *stacks {
+func newStacks(o sampler.ProcessOptions, all tasks, p process.Runtime) *stacks {
 	s := &stacks{
-		process: p, gs: all, names: o.Sink.Names, seed: maphash.MakeSeed(), deepest: o.Sink.Queue.MaxFrames() - 1,
+		process: p, tasks: all, names: o.Sink.Names, seed: maphash.MakeSeed(), deepest: o.Sink.Queue.MaxFrames() - 1,
 		entry: make(map[string]bool), pseudo: make(map[string]ccmap.MethodID),
 	}
 	for _, name := range append(slices.Clone(entries), o.Under...) {
@@ -85,15 +100,12 @@ func (s *stacks) forget() {
 	s.facts = make(map[ccmap.MethodID]facts)
 }
 
-// hidden reports whether a goroutine is the runtime's own.
-func (s *stacks) hidden(g *goproc.Goroutine) bool { return s.gs.Own(g) }
-
 // of returns what the name of a method tells.
 func (s *stacks) of(id ccmap.MethodID) facts {
 	f, seen := s.facts[id]
 	if !seen {
 		name := s.names.At(id).Name
-		f = facts{known: true, entry: s.entry[name], runtime: isInner(name), call: callOf(name)}
+		f = facts{known: true, entry: s.entry[name], rests: resting[name], runtime: isInner(name), call: callOf(name)}
 		f.cgo, f.signal = name == "runtime.cgocall", name == "os/signal.signal_recv"
 		s.facts[id] = f
 	}
@@ -118,12 +130,12 @@ func callOf(name string) string {
 	return ""
 }
 
-// reason returns the innermost frame of a goroutine that waits with a stack.
-func (s *stacks) reason(g *goproc.Goroutine, st *process.Stack) string {
-	if g.State != goproc.InSyscall {
-		return s.reasonAlone(g)
+// reason returns the innermost frame of a task that waits with a stack.
+func (s *stacks) reason(l *process.TaskLook) string {
+	if l.Why != "" || l.State != process.InSyscall {
+		return s.reasonAlone(&l.Task, l.Why)
 	}
-	s.scratch = s.process.Frames(st, s.names, s.scratch[:0])
+	s.scratch = s.process.Frames(l.Stack, s.names, s.scratch[:0])
 	const near = 8 // frames
 	for _, f := range s.scratch[:min(near, len(s.scratch))] {
 		switch of := s.of(f.Method); {
@@ -136,27 +148,31 @@ func (s *stacks) reason(g *goproc.Goroutine, st *process.Stack) string {
 	return frameSyscall
 }
 
-// reasonAlone returns the innermost frame by the state alone. A text of the target is never one of our own frames.
-func (s *stacks) reasonAlone(g *goproc.Goroutine) string {
-	switch g.State {
-	case goproc.Running:
+// reasonAlone returns the innermost frame by the state, and by why a task waits where that is known. A text of the
+// target is never one of our own frames.
+func (s *stacks) reasonAlone(t *process.Task, why string) string {
+	switch {
+	case t.State == process.Running:
 		return frameRunning
-	case goproc.Runnable:
+	case t.State == process.Runnable:
 		return frameRunnable
-	case goproc.InSyscall:
-		return frameSyscall
 	}
-	text := "[" + s.gs.Reason(g.Reason) + "]"
+	text := "[" + cmp.Or(why, s.tasks.Reason(t)) + "]"
 	switch text {
-	case "[]", frameIdle, frameMoved, frameRunning, frameRunnable, frameSyscall, frameCgo:
+	case "[]":
+		if t.State == process.InSyscall {
+			return frameSyscall
+		}
+		return "[waiting]"
+	case frameIdle, frameMoved, frameRunning, frameRunnable, frameSyscall, frameCgo:
 		return "[waiting]"
 	}
 	return text
 }
 
 // moved returns the stack of a goroutine that went on while it was read.
-func (s *stacks) moved(g *goproc.Goroutine) int32 {
-	s.scratch = append(s.scratch[:0], s.frame(s.reasonAlone(g)), s.frame(frameMoved))
+func (s *stacks) moved(t *process.Task) int32 {
+	s.scratch = append(s.scratch[:0], s.frame(s.reasonAlone(t, "")), s.frame(frameMoved))
 	return s.keep(false)
 }
 
@@ -204,7 +220,10 @@ func (s *stacks) keep(truncated bool) int32 {
 	of := stackOf{frames: slices.Clone(s.scratch), truncated: truncated}
 	for _, f := range of.frames {
 		known := s.of(f.Method)
-		of.request, of.hidden = of.request || known.entry, of.hidden || known.signal
+		of.request, of.hidden, of.rests = of.request || known.entry, of.hidden || known.signal, of.rests || known.rests
+	}
+	if s.names.At(of.frames[0].Method).Name == reasonMonitor {
+		of.request = true
 	}
 	s.all, s.byHash[hash], s.frames = append(s.all, of), append(s.byHash[hash], place), s.frames+len(of.frames)
 	return place

@@ -46,6 +46,7 @@ type Config struct {
 	Began     time.Time     // Duration counts from it; zero: from Run
 	Hits      float64       // calls a second to catch; 0: none
 	NoLabels  bool          // of goroutines
+	Threads   bool          // label samples with the names of threads
 	MaxHost   float64       // part of a core that an engine may take of every CPU; 0: no limit
 	MaxMemory int64         // of the map, bytes; 0: no limit
 	Window    time.Duration // time constant of the recent counts; 0: none
@@ -122,7 +123,7 @@ func Open(c Config, open Opener) (*Session, error) {
 		},
 	}, func(sink sampler.Sink) (engine.Choice, error) {
 		return open(sampler.ProcessOptions{
-			Unit: c.Unit, Interval: c.Interval, Idle: c.Idle, Under: c.Under, HitBudget: orNone(c.Hits), NoLabels: c.NoLabels, MaxHostOverhead: orNone(c.MaxHost),
+			Unit: c.Unit, Interval: c.Interval, Idle: c.Idle, Under: c.Under, HitBudget: orNone(c.Hits), NoLabels: c.NoLabels, Threads: c.Threads, MaxHostOverhead: orNone(c.MaxHost),
 			Logger: c.Logger, Sink: sink,
 		})
 	})

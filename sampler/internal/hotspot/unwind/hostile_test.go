@@ -181,6 +181,67 @@ func FuzzUnwind(f *testing.F) {
 	})
 }
 
+// TestAtRestLies: a list of 32,767 entries that are one thread, which owns every monitor, is read as one.
+func TestAtRestLies(t *testing.T) {
+	t.Parallel()
+	memory := make(noise, 8)
+	binary.LittleEndian.PutUint64(memory, 0x7fffffff7ff0)
+	l := layout17
+	u := newUnwinder(&l, memory, memory)
+	a := &AtRest{u, restLayout{state: four(900), pending: 400, stackBase: 700, stackBytes: 708, to: 1024}}
+	list, all := a.List()
+	if len(list) != 1 || all != 32_767 || maxBytes-u.bytes > 16*mostAtRest {
+		t.Fatalf("%d threads of %d, %d bytes", len(list), all, maxBytes-u.bytes)
+	}
+	threads := a.Read(list, nil)
+	if at, known := a.Owner(0x1000, threads); !known || at != 0 {
+		t.Errorf("owner %d, %v", at, known)
+	}
+}
+
+// FuzzAtRest gives the reader of threads a JVM whose memory has any bytes.
+func FuzzAtRest(f *testing.F) {
+	f.Add([]byte{0}, uint64(0))
+	self := make([]byte, 2048) // words lead to themselves: the owner of each monitor is each thread, which waits for it
+	for at := 0; at < len(self); at += 8 {
+		binary.LittleEndian.PutUint64(self[at:], 0x20000)
+	}
+	f.Add(self, uint64(0x20000))
+	rest := restLayout{
+		state: four(900), pending: 400, waiting: 408, stackBase: 700, stackBytes: 708, owner: 64, object: 8,
+		ownerID: 920, lockTop: 1000, lockBase: 1008, anonymous: 1,
+	}
+	f.Fuzz(func(t *testing.T, data []byte, monitor uint64) {
+		if len(data) == 0 || len(data) > 1<<12 {
+			return
+		}
+		for _, l := range []layout{layout17, layout25} {
+			u := newUnwinder(&l, noise(data), noise(data))
+			u.inHeap(madeSegments())
+			a := &AtRest{u, rest}
+			if err := a.r.bound(&l.threads); err != nil {
+				t.Fatal(err)
+			}
+			list, _ := a.List()
+			if len(list) > mostAtRest {
+				t.Fatalf("%d threads", len(list))
+			}
+			threads := a.Read(list[:min(len(list), 8)], nil)
+			var st Stack
+			for i := range threads {
+				m := &process.Moment{Time: 1, Cut: true, Stack: data, Regs: process.Registers{SP: threads[i].SP - 64}}
+				a.Stack(&threads[i], m, &st)
+				if st.Rooted != (st.Why == Complete) || threads[i].StackLeft(monitor) > mostStack {
+					t.Fatalf("%+v", st)
+				}
+			}
+			if at, known := a.Owner(monitor, threads); known && at >= len(threads) {
+				t.Fatalf("owner %d of %d", at, len(threads))
+			}
+		}
+	})
+}
+
 // FuzzScopes decodes scopes of any bytes.
 func FuzzScopes(f *testing.F) {
 	f.Add([]byte{0, 1, 6}, uint16(0))

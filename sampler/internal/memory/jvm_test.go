@@ -1,0 +1,105 @@
+package memory
+
+import (
+	"math"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/ccmapd/ccmapd/ccmap"
+	"github.com/ccmapd/ccmapd/internal/jvm/jvmtest"
+	"github.com/ccmapd/ccmapd/sampler"
+)
+
+// ownClocks returns how long each method of Waits has waited since the last call, by the program's own clock, ns.
+func ownClocks(t *testing.T, jvm *jvmtest.JVM) map[string]int64 {
+	t.Helper()
+	jvm.Tell(t, "")
+	if !jvm.Out.Scan() {
+		t.Fatal("it has ended")
+	}
+	clocks := map[string]int64{}
+	fields := strings.Fields(jvm.Out.Text())
+	for i := 0; i+1 < len(fields); i += 2 {
+		n, err := strconv.ParseInt(fields[i+1], 10, 64)
+		if err != nil {
+			t.Fatal(err)
+		}
+		clocks["Waits."+fields[i]] = n
+	}
+	return clocks
+}
+
+// TestJVMTruth: the time that threads of Java wait in a method is what the program's own clock says, and its reason is
+// the right one.
+func TestJVMTruth(t *testing.T) {
+	reasons := map[string]string{
+		"Waits.sleeps": "[sleep]", "Waits.parks": "[park]", "Waits.enters": "[monitor enter]", "Waits.waits": "[Object.wait]", "Waits.reads": "[native]",
+	}
+	for _, jdk := range jvmtest.JDKs(t) {
+		t.Run(jdk.Name, func(t *testing.T) {
+			jvm := jdk.Start(t, nil, "Waits")
+			s := attach(t, jvm.PID, sampler.ProcessOptions{Unit: Wait, Interval: 5 * time.Millisecond, Threads: true})
+			by, under := map[string]int64{}, map[string]int64{} // time by method, and by its reason
+			labels := map[string]bool{}
+			s.each = func(smp *ccmap.Sample) {
+				for _, f := range smp.Frames {
+					switch m := s.names.At(f.Method); {
+					case reasons[m.Name] != "":
+						by[m.Name] += smp.Weight
+						if s.names.At(smp.Frames[0].Method).Name == reasons[m.Name] {
+							under[m.Name] += smp.Weight
+						}
+					case m.IsLabels():
+						labels[m.Signature] = true
+					}
+				}
+			}
+			s.await(t, 100*time.Millisecond)
+			ownClocks(t, jvm)
+			s.drain()
+			clear(by)
+			clear(under)
+			s.await(t, 2*time.Second)
+			clocks := ownClocks(t, jvm)
+			s.end(t)
+			for method, reason := range reasons {
+				got, want := by[method], clocks[method]
+				t.Logf("%s: %v, by its own clock %v", method, time.Duration(got), time.Duration(want))
+				within := 0.1 // of samples of some 100 waits on a busy machine
+				if reason == "[native]" {
+					within = 0.25 // and a thread that wants a CPU runs
+				}
+				if off := math.Abs(float64(got)/float64(want) - 1); off > within {
+					t.Errorf("%s: %v, by its own clock %v", method, time.Duration(got), time.Duration(want))
+				}
+				if float64(under[method]) < 0.8*float64(got) {
+					t.Errorf("%s: %v of %v for %s", method, time.Duration(under[method]), time.Duration(got), reason)
+				}
+			}
+			t.Log(s.flat)
+			for _, label := range []string{"thread=sleeps-*", "thread=reads-*", "thread=enters-*"} {
+				if !labels[label] {
+					t.Errorf("no label %s: %v", label, labels)
+				}
+			}
+			if st := s.Stats(); st.Counts[sampler.Rooted] == 0 || st.Threads < 7 {
+				t.Errorf("%d samples are rooted, of %d threads", st.Counts[sampler.Rooted], st.Threads)
+			}
+		})
+	}
+}
+
+// TestJVMRunning: a thread that runs Java is [running] in wall time, and in no wait.
+func TestJVMRunning(t *testing.T) {
+	jvm := jvmtest.JDKs(t)[0].Start(t, nil, "Loop")
+	for _, unit := range []ccmap.Unit{Wait, Wall} {
+		s := attach(t, jvm.PID, sampler.ProcessOptions{Unit: unit, Interval: 5 * time.Millisecond})
+		s.await(t, 300*time.Millisecond)
+		s.end(t)
+		if running := s.flat[frameRunning] > 0; running != (unit == Wall) {
+			t.Errorf("%v: %v", unit, s.flat)
+		}
+	}
+}
