@@ -21,11 +21,10 @@ import (
 )
 
 const runLong = `Run starts a Go program, JVM or WebAssembly module and samples it from its start on, a
-JVM ('java') from the end of its own. It has standard input and output and its signals as
-if it were started alone, and its exit code is that of ccmapd; the report goes to standard
-error. What cannot be sampled is not started, unless with --anyway: docs/sampling.md.
-A WebAssembly module is run in ccmapd's own process, as a program for WASI preview 1,
-and gets nothing of the outside but --env and --dir: docs/webassembly.md.`
+JVM ('java') from the end of its own. Its input, output, signals and exit code are as if
+it were started alone; the report goes to standard error. What cannot be sampled is not
+started, unless with --anyway: docs/sampling.md. A WebAssembly module runs in ccmapd's
+process, for WASI preview 1, and gets nothing but --env and --dir: docs/webassembly.md.`
 
 const runExample = `  ccmapd run -- ./server -addr :8080
   ccmapd run -d 30s -o start.pb.gz -- ./server
