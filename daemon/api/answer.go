@@ -116,6 +116,7 @@ func (c *call) send(status int, a answer) error {
 	header.Set("X-Content-Type-Options", "nosniff")
 	if a.tag != "" {
 		header.Set("ETag", a.tag)
+		header.Set(askHeader, askAfter(c.pace.after()))
 		header.Set("Cache-Control", "private, no-cache") // kept, and asked for again by its tag
 		if isKnown(c.Request.Header.Values("If-None-Match"), a.tag) {
 			c.w.WriteHeader(http.StatusNotModified)
