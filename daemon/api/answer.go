@@ -114,9 +114,9 @@ func (c *call) send(status int, a answer) error {
 	header := c.w.Header()
 	header.Set("Vary", "Accept-Encoding")
 	header.Set("X-Content-Type-Options", "nosniff")
+	header.Set(askHeader, askAfter(c.pace.after()))
 	if a.tag != "" {
 		header.Set("ETag", a.tag)
-		header.Set(askHeader, askAfter(c.pace.after()))
 		header.Set("Cache-Control", "private, no-cache") // kept, and asked for again by its tag
 		if isKnown(c.Request.Header.Values("If-None-Match"), a.tag) {
 			c.w.WriteHeader(http.StatusNotModified)

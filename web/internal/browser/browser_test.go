@@ -53,10 +53,9 @@ type tab struct {
 	t      *testing.T
 	isFile bool
 
-	refused bool // a request may be: the browser logs that
-
-	mu    sync.Mutex
-	wrong []string
+	mu      sync.Mutex
+	wrong   []string
+	refused bool // a request may be refused, which the browser logs
 }
 
 // open opens a page, after some actions, and fails at the end if it has asked for something else, or said a word on its console.
@@ -113,16 +112,23 @@ func (tb *tab) hear(ev any, from *url.URL) {
 	case *runtime.EventConsoleAPICalled:
 		wrong = fmt.Sprintf("console.%s", ev.Type)
 	case *log.EventEntryAdded:
-		if tb.refused && strings.Contains(ev.Entry.Text, "status of 403") {
-			return
-		}
 		wrong = "log: " + ev.Entry.Text
 	default:
 		return
 	}
 	tb.mu.Lock()
 	defer tb.mu.Unlock()
+	if tb.refused && strings.Contains(wrong, "status of 403") {
+		return
+	}
 	tb.wrong = append(tb.wrong, wrong)
+}
+
+// mayBeRefused lets the page ask for what it may not see.
+func (tb *tab) mayBeRefused() {
+	tb.mu.Lock()
+	defer tb.mu.Unlock()
+	tb.refused = true
 }
 
 func (tb *tab) check() {
