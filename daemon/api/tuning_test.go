@@ -2,6 +2,7 @@ package api
 
 import (
 	"encoding/json"
+	"strconv"
 	"testing"
 	"time"
 
@@ -38,6 +39,9 @@ func TestTuning(t *testing.T) {
 			}
 		}
 		return all
+	}
+	if n, err := strconv.Atoi(get(s, master, "/v1/p/live:web/top").Header().Get(askHeader)); err != nil || n < int(leastAsk.Seconds()) {
+		t.Errorf("a page may ask again after %d s, %v", n, err)
 	}
 	v := ask("/v1/p/live:web/tuning")
 	for name, want := range map[string][]float64{
