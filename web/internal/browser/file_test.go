@@ -67,6 +67,15 @@ func (tb *tab) checkTop(profile string) {
 	}
 }
 
+// TestFileReceivers compares the receivers of calls, which are in the file, with the command's.
+func TestFileReceivers(t *testing.T) {
+	t.Parallel()
+	profile := session + "eval.xml.zst"
+	tb := open(t, page(t, profile))
+	tb.goTo("/p/file:1/receivers")
+	tb.checkReceivers(profile)
+}
+
 // TestFileQuery compares what calls a path, and what it calls, with the command's.
 func TestFileQuery(t *testing.T) {
 	t.Parallel()

@@ -109,7 +109,7 @@ type data struct {
 }
 
 func dataOf(p, base *view.Profile, o Options) (*data, error) {
-	receivers, err := ask("receivers", p)
+	sites, err := ask(receivers, p)
 	if err != nil {
 		return nil, err
 	}
@@ -119,7 +119,7 @@ func dataOf(p, base *view.Profile, o Options) (*data, error) {
 		if err != nil {
 			return nil, err
 		}
-		d := &data{Profiles: []any{p.JSON()}, Receivers: receivers}
+		d := &data{Profiles: []any{p.JSON()}, Receivers: sites}
 		return d, d.take(v.JSON())
 	}
 	v, err := view.NewFlameDiff(base, p, wide)
@@ -134,14 +134,26 @@ func dataOf(p, base *view.Profile, o Options) (*data, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := &data{Profiles: []any{base.JSON(), p.JSON()}, Overlap: overlap, Diff: diff, Receivers: receivers}
+	d := &data{Profiles: []any{base.JSON(), p.JSON()}, Overlap: overlap, Diff: diff, Receivers: sites}
 	return d, d.take(v.JSON())
 }
+
+// receivers is the question whose list is as long as in pages that are served.
+const (
+	receivers = "receivers"
+	mostSites = 100
+)
 
 // ask returns the JSON that the command of a question prints.
 func ask(name string, profiles ...*view.Profile) (any, error) {
 	q, _ := view.QuestionNamed(name)
-	v, err := q.New().Answer(view.About{Profiles: profiles})
+	form := q.New()
+	for _, p := range form.Params {
+		if n, ok := p.Value.(*uint); ok && name == receivers && p.Name == "limit" {
+			*n = mostSites
+		}
+	}
+	v, err := form.Answer(view.About{Profiles: profiles})
 	if err != nil {
 		return nil, err
 	}
