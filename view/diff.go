@@ -27,7 +27,6 @@ with all they call, and contexts, which are whole stacks down to a method.
   p       how probable such a change, or a larger one, is anywhere in the list if
           nothing changed. Without --all only p under 0.05 is listed; under ten
           independent samples are never significant
-
 docs/comparing.md explains the test, docs/formats.md the JSON.`,
 	Example: `  ccmapd diff before.pb.gz after.pb.gz
   ccmapd diff --methods -n 50 before.pb.gz after.pb.gz

@@ -223,3 +223,33 @@ func TestBounded(t *testing.T) {
 		t.Errorf("%d bytes", len(text))
 	}
 }
+
+// FuzzArguments: whatever an agent sends with a call of any tool, it gets an answer or an error, each within its bounds.
+func FuzzArguments(f *testing.F) {
+	for _, seed := range []string{`{"profile":"file:1","limit":3}`, `{"a":"file:1","b":"file:1","by":"time"}`, `{"profile":"../etc","path":"a > b","match":"("}`, `{"limit":1e9}`, `[]`, ``} {
+		for i := range 4 {
+			f.Add(uint8(i), []byte(seed))
+		}
+	}
+	data := api.Local(api.LocalOptions{Files: []api.File{{Name: "a", Snapshot: profiletest.Thicket(1).Snapshot()}}})
+	var all []view.Question
+	for _, q := range view.Questions() {
+		if !slices.Contains(left, q.Name) {
+			all = append(all, q)
+		}
+	}
+	f.Fuzz(func(t *testing.T, which uint8, text []byte) {
+		q := all[int(which)%len(all)]
+		in, err := parse(text, schemaOf(q))
+		var out any
+		if err == nil {
+			out, err = asker{data: data}.question(q)(t.Context(), in)
+		}
+		if err != nil {
+			out = explain(err)
+		}
+		if answer := bounded(out); len(answer) > mostAnswer || !json.Valid(answer) {
+			t.Errorf("%s %q: %d bytes, %.100s", q.Name, text, len(answer), answer)
+		}
+	})
+}

@@ -21,8 +21,9 @@ type asking struct {
 	printing
 	recency
 
-	before func(args []string) error // is called before the flags are taken; nil: nothing
-	then   func(view.View) error     // is called when the answer is printed; nil: nothing
+	before func(args []string) error   // is called before the flags are taken; nil: nothing
+	beside func([]*view.Profile) error // is called when the answer is printed; nil: nothing
+	then   func(view.View) error       // is called after that; nil: nothing
 }
 
 // newAsking returns the command of a question.
@@ -61,7 +62,7 @@ func newAsking(env *environment, q view.Question) *asking {
 // subcommand returns the command with its rights: it reads profiles, and writes nothing.
 func (a *asking) subcommand() subcommand {
 	if a.question.Subject.Compares() {
-		return subcommand{a.Command, reading(a.sources, noOutputs)}
+		return subcommand{a.Command, reading(a.sources, flaggedPage)}
 	}
 	return subcommand{a.Command, reading(func(args []string) []string { return a.sources(firstProfile(args)) }, noOutputs)}
 }
@@ -87,6 +88,9 @@ func newQuestionCmd(env *environment, q view.Question) subcommand {
 		a.follow(env)
 	case "overlap":
 		a.checkOverlap()
+		a.writesPage()
+	case "diff":
+		a.writesPage()
 	}
 	return a.subcommand()
 }
@@ -116,8 +120,16 @@ func (a *asking) run(env *environment, args []string) error {
 	if err != nil {
 		return explainAnswer(err)
 	}
-	if err := env.show(v, a.printing); err != nil || a.then == nil {
+	if err := env.show(v, a.printing); err != nil {
 		return err
+	}
+	if a.beside != nil {
+		if err := a.beside(about.Profiles); err != nil {
+			return err
+		}
+	}
+	if a.then == nil {
+		return nil
 	}
 	return a.then(v)
 }

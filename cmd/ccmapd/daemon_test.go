@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/ccmapd/ccmapd/ccmap"
 	"github.com/ccmapd/ccmapd/daemon/api"
@@ -62,15 +63,16 @@ func (f *fakeDaemon) Attach(_ context.Context, pid int) (string, error) {
 	return name, nil
 }
 
-func (f *fakeDaemon) Detach(string) error                         { return nil }
-func (f *fakeDaemon) Pause(string) error                          { return nil }
-func (f *fakeDaemon) Resume(string) error                         { return nil }
-func (f *fakeDaemon) Rotate(context.Context, string) error        { return nil }
-func (f *fakeDaemon) Reload() error                               { return nil }
-func (*fakeDaemon) LastReload() error                             { return nil }
-func (f *fakeDaemon) Events(uint64) (<-chan daemon.Event, func()) { return f.events, func() {} }
-func (f *fakeDaemon) Ready() error                                { return nil }
-func (f *fakeDaemon) Healthy() error                              { return f.sick }
+func (f *fakeDaemon) Detach(string) error                                { return nil }
+func (f *fakeDaemon) Pause(string) error                                 { return nil }
+func (f *fakeDaemon) Resume(string) error                                { return nil }
+func (f *fakeDaemon) Rotate(context.Context, string) error               { return nil }
+func (f *fakeDaemon) Reload() error                                      { return nil }
+func (*fakeDaemon) LastReload() error                                    { return nil }
+func (f *fakeDaemon) Events(uint64) (<-chan daemon.Event, func())        { return f.events, func() {} }
+func (f *fakeDaemon) History(string, time.Time) ([]daemon.Minute, error) { return nil, nil }
+func (f *fakeDaemon) Ready() error                                       { return nil }
+func (f *fakeDaemon) Healthy() error                                     { return f.sick }
 
 // serveFake serves a fake with engines until the test ends.
 func serveFake(t *testing.T, f *fakeDaemon, engines ...engine.Engine) (socket string) {

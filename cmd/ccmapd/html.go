@@ -18,7 +18,8 @@ callees of any method or path, tables and search. With BASE it shows what change
 BASE, with the verdict of 'overlap', and colours only what 'diff' calls significant.
 
 The page is one file: it needs no server and no network, and may use none. Frames that
-are too narrow for --nodes are summed up as '(n more)'. docs/browser.md explains it.`
+are too narrow for --nodes are summed up as '(n more)'. 'attach', 'run', 'diff' and
+'overlap' write it beside what they do, with --html. docs/browser.md explains it.`
 
 const htmlExample = `  ccmapd html web.pb.gz -o web.html
   ccmapd html after.pb.gz before.pb.gz -o change.html
@@ -68,11 +69,59 @@ func writeHTML(env *environment, f htmlFlags, args []string) error {
 		}
 		profiles[i] = p
 	}
-	write := func(w io.Writer) error {
-		return onefile.Write(w, profiles[0], profiles[1], onefile.Options{Nodes: f.nodes})
-	}
 	if f.output == stdPath {
-		return explainAnswer(write(terminal.Unguarded(env.stdout)))
+		return explainAnswer(onefile.Write(terminal.Unguarded(env.stdout), profiles[0], profiles[1], onefile.Options{Nodes: f.nodes}))
 	}
-	return explainAnswer(output.Explain(export.WriteOther(f.output, write)))
+	return writePage(f.output, profiles[0], profiles[1], f.nodes)
+}
+
+// writePage writes a page to a file. Base may be nil.
+func writePage(path string, p, base *view.Profile, nodes uint) error {
+	write := func(w io.Writer) error { return onefile.Write(w, p, base, onefile.Options{Nodes: nodes}) }
+	return explainAnswer(output.Explain(export.WriteOther(path, write)))
+}
+
+// pageFlag has other commands write their profiles as a page, too.
+const pageFlag = "html"
+
+func registerPage(cmd *cobra.Command, path *string) {
+	cmd.Flags().StringVar(path, pageFlag, "", "write a page for browsers to `FILE`, too: see 'ccmapd html --help'")
+}
+
+// flaggedPage returns the page that a command writes.
+func flaggedPage(cmd *cobra.Command, _ []string) []string {
+	if path := cmd.Flag(pageFlag); path != nil && path.Value.String() != "" {
+		return toOpen([]string{path.Value.String()})
+	}
+	return nil
+}
+
+// writesPage adds the flag to a comparison: the page is of the last of two profiles, with the first as its base.
+func (a *asking) writesPage() {
+	path := ""
+	registerPage(a.Command, &path)
+	for _, param := range []string{"by", "absorb"} { // the page compares by what it can show both ways
+		a.MarkFlagsMutuallyExclusive(pageFlag, param)
+	}
+	before := a.before
+	a.before = func(args []string) error {
+		if before != nil {
+			if err := before(args); err != nil {
+				return err
+			}
+		}
+		switch {
+		case path == "":
+			return nil
+		case len(args) != 2:
+			return usage.Errorf("--%s is of two profiles, and there are %d", pageFlag, len(args))
+		}
+		return output.CheckPage(path, nil)
+	}
+	a.beside = func(of []*view.Profile) error {
+		if path == "" {
+			return nil
+		}
+		return writePage(path, of[1], of[0], mostNodes)
+	}
 }

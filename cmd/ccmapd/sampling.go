@@ -19,12 +19,14 @@ import (
 	"github.com/ccmapd/ccmapd/manager"
 	"github.com/ccmapd/ccmapd/sampler/engine"
 	"github.com/ccmapd/ccmapd/tuning"
+	"github.com/ccmapd/ccmapd/view"
 )
 
 // samplingFlags are the flags of attach and run.
 type samplingFlags struct {
 	duration   time.Duration
 	outputs    []string
+	page       string       // file; "": none
 	to         usage.Choice // format of standard output
 	interval   time.Duration
 	tune       bool
@@ -86,6 +88,7 @@ func (f *samplingFlags) register(cmd *cobra.Command) {
 	flags.DurationVarP(&f.duration, "duration", "d", 0, "sample for `TIME`; 0: until the program ends or Ctrl-C")
 	flags.StringArrayVarP(&f.outputs, "output", "o", nil, "write the profile to `FILE`; may be repeated; '-': standard output, and all else to standard error")
 	registerTo(cmd, &f.to)
+	registerPage(cmd, &f.page)
 	flags.DurationVarP(&f.interval, "interval", "i", f.interval, "CPU `TIME` between two samples of a thread")
 	flags.BoolVar(&f.tune, "tune", f.tune, "adapt the interval to the program")
 	flags.Float64Var(&f.low, "tune-low", f.low, "repetitions in `PERCENT` below which the interval becomes shorter")
@@ -253,7 +256,13 @@ func (f *samplingFlags) check() error {
 	if f.children && slices.ContainsFunc(f.outputs, output.IsNameless) {
 		return withHint(usage.Errorf("--%s wants files: each program that a child runs has a profile of its own", childrenFlag), "Name a file, for example -o web.pb.gz.")
 	}
-	return output.Check(f.outputs)
+	if err := output.Check(f.outputs); err != nil || f.page == "" {
+		return err
+	}
+	if f.children {
+		return withHint(usage.Errorf("--%s is of one program, and --%s has several", pageFlag, childrenFlag), "Write the profiles, and then pages of them: 'ccmapd html'.")
+	}
+	return output.CheckPage(f.page, f.outputs)
 }
 
 // toStdout reports whether an output is standard output.
@@ -377,6 +386,12 @@ func (f *samplingFlags) dumps(env *environment, pid int) []manager.Dump {
 	var dumps []manager.Dump
 	for _, pattern := range f.outputs {
 		dumps = append(dumps, f.dump(env, pattern, pid))
+	}
+	if f.page != "" {
+		path := output.PathOf(f.page, pid)
+		dumps = append(dumps, manager.Dump{Name: path, Write: func(s *ccmap.Snapshot) error {
+			return writePage(path, view.New(path, s), nil, mostNodes)
+		}})
 	}
 	return dumps
 }

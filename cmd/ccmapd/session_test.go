@@ -50,6 +50,27 @@ func TestAttach(t *testing.T) {
 	}
 }
 
+// TestAttachWritesPage: the page is named with the outputs, and is the one that html makes of the profile.
+func TestAttachWritesPage(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	profile, page, again := filepath.Join(dir, "a.json"), filepath.Join(dir, "a-%p.html"), filepath.Join(dir, "again.html")
+	r := runEngines(t, []engine.Engine{fakeEngine(false)}, "attach", "42", "-o", profile, "--html", page)
+	page = strings.Replace(page, "%p", "42", 1)
+	if r.code != exitOK || !strings.Contains(r.stdout, "Written: "+profile+", "+page) {
+		t.Fatalf("exit code %d: %s%s", r.code, r.stdout, r.stderr)
+	}
+	if r := runEngines(t, nil, "html", profile, "-o", again); r.code != exitOK {
+		t.Fatal(r.stderr)
+	}
+	for _, path := range []string{page, again} {
+		text, err := os.ReadFile(path)
+		if err != nil || !strings.Contains(string(text), `id="data"`) || !strings.HasSuffix(string(text), "</html>\n") {
+			t.Errorf("%s is no page: %v, %d bytes", path, err, len(text))
+		}
+	}
+}
+
 // TestAttachKeepsWhatItSays reads the description of a session back.
 func TestAttachKeepsWhatItSays(t *testing.T) {
 	t.Parallel()

@@ -76,6 +76,9 @@ type Daemon interface {
 	// until cancel is called.
 	Events(since uint64) (events <-chan daemon.Event, cancel func())
 
+	// History returns the minutes of a target that ended after a time, of the last day.
+	History(target string, since time.Time) ([]daemon.Minute, error)
+
 	Ready() error   // nil: the first scan is done
 	Healthy() error // nil: it samples
 }
@@ -124,6 +127,7 @@ type Server struct {
 
 	recent   *recent
 	shares   *shares
+	pace     *pace
 	uploads  *uploads
 	archive  *archive
 	doctors  *doctors
@@ -171,9 +175,16 @@ func New(o Options) (*Server, error) {
 
 // makeServer makes the parts of a server.
 func makeServer(p Profiles, o Options) *Server {
+	pace := &pace{now: time.Now}
+	spent := func(cpu time.Duration) {
+		pace.charge(cpu)
+		if o.Spent != nil {
+			o.Spent(cpu)
+		}
+	}
 	s := &Server{
-		options: o, profiles: p, group: -1, user: os.Geteuid(), header: headerTime, stall: stallTime, refusals: &refusals{log: o.Logger}, scope: process.ReadScope, audit: newAudit(o),
-		recent: newRecent(p), shares: newShares(o.Spent), uploads: newUploads(time.Now, o.Memory, o.CPU), doctors: newDoctors(o.Engines),
+		pace: pace, options: o, profiles: p, group: -1, user: os.Geteuid(), header: headerTime, stall: stallTime, refusals: &refusals{log: o.Logger}, scope: process.ReadScope, audit: newAudit(o),
+		recent: newRecent(p), shares: newShares(spent), uploads: newUploads(time.Now, o.Memory, o.CPU), doctors: newDoctors(o.Engines),
 		guard: newGuard(mostConnections, mostOverTCP, mostOfOneUser), streams: newGuard(mostStreams, mostStreamsOnTCP, mostStreamsOfUser),
 		waits: newGuard(mostWaits, mostWaits, mostWaitsOfUser),
 	}
@@ -238,6 +249,7 @@ func (s *Server) routes() http.Handler {
 		{"POST /v1/uploads", anybody, (*call).upload},
 		{"GET /v1/events", anybody, (*call).events},
 		{"GET /v1/doctor", anybody, (*call).doctor},
+		{"GET /v1/p/{ref}/tuning", anybody, (*call).tuning},
 	}...) {
 		mux.Handle(r.pattern, s.metrics.timed(r.pattern, s.route(r.needs, r.answer)))
 	}

@@ -144,6 +144,25 @@ func (f *fake) Attach(ctx context.Context, _ int) (string, error) {
 	return f.attached.Name, nil
 }
 
+// History has three minutes of web, in the second of which nothing is sampled.
+func (f *fake) History(target string, since time.Time) ([]daemon.Minute, error) {
+	if target != "web" {
+		return nil, daemon.ErrNoTarget
+	}
+	begin := time.Unix(1_800_000_000, 0)
+	var rows []daemon.Minute
+	for i := range 3 {
+		m := daemon.Minute{At: begin.Add(time.Duration(i+1) * time.Minute), Lasted: time.Minute}
+		if i != 1 {
+			m.Samples, m.Lost, m.Known, m.Again, m.Interval, m.Sampled = 600, 200, 100, 10, 10*time.Millisecond, 30*time.Second
+		}
+		if m.At.After(since) {
+			rows = append(rows, m)
+		}
+	}
+	return rows, nil
+}
+
 func (f *fake) Detach(target string) error                    { return f.do("detach " + target) }
 func (f *fake) Pause(target string) error                     { return f.do("pause " + target) }
 func (f *fake) Resume(target string) error                    { return f.do("resume " + target) }

@@ -17,7 +17,7 @@ const mostProxied = 8
 
 // answered are the headers of a daemon's answer that a proxy passes on.
 var answered = []string{
-	"Content-Type", "Content-Encoding", "Content-Length", "ETag", "Cache-Control", "Vary", "Location", "Retry-After", "Allow",
+	"Content-Type", "Content-Encoding", "Content-Length", "ETag", "Cache-Control", "Vary", "Location", "Retry-After", "Ask-After", "Allow",
 }
 
 // Proxy returns a handler that passes requests on to a daemon with a socket here, with the rights of this process. It

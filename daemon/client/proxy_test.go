@@ -21,6 +21,7 @@ func TestProxy(t *testing.T) {
 			return
 		}
 		w.Header().Set("ETag", `"x"`)
+		w.Header().Set("Ask-After", "2")
 		w.Header().Set("Set-Cookie", "a=b")
 		w.Header().Set("Content-Security-Policy", "none of the page's")
 		w.Write([]byte("answer"))
@@ -33,7 +34,7 @@ func TestProxy(t *testing.T) {
 		return w
 	}
 	d := Daemon{Sockets: []string{socket}}
-	if w := ask(d, ""); w.Code != 200 || w.Body.String() != "answer" || w.Header().Get("ETag") != `"x"` || w.Header().Get("Set-Cookie")+w.Header().Get("Content-Security-Policy") != "" {
+	if w := ask(d, ""); w.Code != 200 || w.Body.String() != "answer" || w.Header().Get("ETag") != `"x"` || w.Header().Get("Ask-After") != "2" || w.Header().Get("Set-Cookie")+w.Header().Get("Content-Security-Policy") != "" {
 		t.Errorf("%d %s %v", w.Code, w.Body, w.Header())
 	}
 	if w := ask(d, `"x"`); w.Code != 304 {

@@ -173,13 +173,16 @@ func (d *Daemon) scan() {
 	d.ready.Store(true)
 }
 
-// turn keeps budgets, raises events, files periods, and forgets targets: once a second.
+// turn keeps budgets, raises events, notes figures, files periods, and forgets targets: once a second.
 func (d *Daemon) turn(now time.Time) {
 	sessions := d.roster.sessions()
 	d.budgets.charge(now, sessions)
 	d.budgets.boundMaps(d.roster.everyone())
 	for _, s := range sessions {
 		s.tell(now)
+	}
+	for _, t := range d.roster.all() {
+		t.history.note(now, t)
 	}
 	d.periods.rotate(now, d.roster.all(), d.work.Go)
 	d.periods.logSome(now, d.roster.everyone(), d.work.Go)

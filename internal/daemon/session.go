@@ -209,7 +209,7 @@ func (f *follower) openProcess(ctx context.Context, o config.Settings, sink samp
 func tunerOf(o config.Settings) tuning.Config {
 	const unlimited = -1
 	return tuning.Config{
-		Initial: o.Interval, Min: o.MinInterval, Max: o.MaxInterval,
+		Initial: o.Interval, Min: o.MinInterval, Max: o.MaxInterval, Low: LowRepetitions, High: HighRepetitions,
 		MaxOverhead: cmp.Or(o.MaxOverhead/100, unlimited), MaxDaemonCPU: budget.OneCore, Off: !o.Tune,
 	}
 }

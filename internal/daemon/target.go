@@ -15,7 +15,7 @@ import (
 
 // target is a name and a rule, with the processes that fit.
 //
-//	means … tally            never change, or lock themselves
+//	means … history          never change, or lock themselves
 //	filing                   orders the filing of periods; taken before any lock
 //	compared                 under filing
 //	all others               under mu
@@ -27,6 +27,7 @@ type target struct {
 	owned    bool           // the attached process is taken while it has the owner of then: its user may have asked
 	shelf    *shelf
 	tally    *tally
+	history  *history
 
 	filing   chan struct{} // holds a token while periods are filed
 	compared string        // build that was compared with the one before
@@ -44,7 +45,7 @@ type target struct {
 func (m *means) newTarget(c config.Target) *target {
 	a := aim{c}
 	return &target{
-		means: m, aim: a, shelf: &shelf{aim: a}, tally: newTally(a),
+		means: m, aim: a, shelf: &shelf{aim: a}, tally: newTally(a), history: new(history),
 		filing: make(chan struct{}, 1), followers: make(map[int]*follower), hidden: make(map[int]bool),
 	}
 }

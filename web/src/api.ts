@@ -10,9 +10,12 @@ export interface Call extends Counters { method: string; signature?: string; fil
 export interface Query { total: Counters; distinct: Counters; self: Counters; callers: Call[]; callees: Call[] }
 export interface FlameQuery { path?: string; invert?: boolean; by?: string; width: number; root?: string; recent?: boolean }
 
+export interface File { ref: string; name: string; text: string }
+export interface Profiles { files: File[]; targets: any[] }
+
 // Source answers questions about profiles. Ref names one.
 export interface Source {
-  profiles(): Promise<{ ref: string; name: string; text: string }[]>;
+  profiles(): Promise<Profiles>;
   meta(ref: string): Promise<any>;
   flame(ref: string, q: FlameQuery): Promise<Graph>;
   top(ref: string, sort: string, recent: boolean): Promise<TopRow[]>;
@@ -21,6 +24,7 @@ export interface Source {
   flamediff(a: string, b: string, q: FlameQuery): Promise<Graph>;
   overlap(a: string, b: string, by: string): Promise<any>;
   diff(a: string, b: string, by: string): Promise<any>;
+  receivers(ref: string, recent: boolean): Promise<any>;
 }
 
 // Problem is an error that a server explains (RFC 9457).
@@ -57,41 +61,77 @@ async function problemOf(answer: Response): Promise<Problem> {
   }
 }
 
+interface Answer { tag: string; value: any }
+type Params = Record<string, string | number | boolean | undefined>;
+
 // Remote asks a server. Leaving a page ends its requests.
 export class Remote implements Source {
   private leaving = new AbortController();
   private entered: Promise<void> | null = null;
+  private answers = new Map<string, Answer>(); // of the page that is shown, by address
+  private isAgain = false; // the page is drawn anew, from what was polled
+  askAfter = 0; // ms: not before that the server wants to be asked again
 
   leave(): void {
     this.leaving.abort();
     this.leaving = new AbortController();
+    this.answers.clear();
+    this.askAfter = 0;
   }
 
-  private async get(route: string, params: Record<string, string | number | boolean | undefined>): Promise<any> {
+  // poll asks for all that the page shows, one after the other, and reports whether any of it is new.
+  async poll(): Promise<boolean> {
+    let isNew = false;
+    this.askAfter = 0;
+    for (const [address, before] of [...this.answers]) {
+      const now = await this.ask(address, before);
+      if (now === before) continue;
+      this.answers.set(address, now);
+      isNew = true;
+    }
+    return isNew;
+  }
+
+  // again has a page drawn from the answers that there are.
+  async again(draw: () => Promise<void>): Promise<void> {
+    this.isAgain = true;
+    try { await draw(); } finally { this.isAgain = false; }
+  }
+
+  // ask returns an answer, the one of before if it is still the same.
+  private async ask(address: string, before: Answer | null): Promise<Answer> {
     await (this.entered ??= enter());
+    const headers = new Headers(), session = sessionStorage.getItem(sessionKey);
+    if (session) headers.set("Authorization", "Bearer " + session);
+    if (before && before.tag !== "") headers.set("If-None-Match", before.tag);
+    const answer = await fetch(address, { signal: this.leaving.signal, headers, cache: "no-store" });
+    this.askAfter = Math.max(this.askAfter, 1000 * Number(answer.headers.get("Ask-After") ?? 0));
+    if (before && answer.status === 304) return before;
+    if (!answer.ok) throw await problemOf(answer);
+    return { tag: answer.headers.get("ETag") ?? "", value: await answer.json() };
+  }
+
+  private async get(route: string, params: Params): Promise<any> {
     const query = new URLSearchParams();
     for (const [name, value] of Object.entries(params)) {
       if (value !== undefined && value !== "" && value !== false) query.set(name, value === true ? "1" : String(value));
     }
-    const session = sessionStorage.getItem(sessionKey);
-    const answer = await fetch("/v1/" + route + (query.size > 0 ? "?" + query : ""), {
-      signal: this.leaving.signal, headers: session ? { Authorization: "Bearer " + session } : {},
-    });
-    if (!answer.ok) throw await problemOf(answer);
-    return answer.json();
+    const address = "/v1/" + route + (query.size > 0 ? "?" + query : "");
+    const known = this.isAgain ? this.answers.get(address) : undefined;
+    if (known) return known.value;
+    const answers = this.answers, answer = await this.ask(address, null);
+    answers.set(address, answer);
+    return answer.value;
   }
 
-  private of(ref: string, view: string, params: Record<string, string | number | boolean | undefined> = {}): Promise<any> {
+  private of(ref: string, view: string, params: Params = {}): Promise<any> {
     return this.get("p/" + encodeURIComponent(ref) + "/" + view, params);
   }
 
   async profiles() {
-    const list = async (route: string, member: string): Promise<any[]> => {
-      try { return (await this.get(route, {}))[member] ?? []; } catch (e) { if (e instanceof Problem) return []; throw e; }
-    };
-    const files = (await list("profiles", "profiles")).map((f) => ({ ref: f.ref, name: f.name ?? f.ref, text: f.executable ?? "" }));
-    const targets = (await list("targets", "targets")).map((t) => ({ ref: "live:" + t.name, name: t.name, text: t.state ?? "" }));
-    return files.concat(targets);
+    const info = await this.get("info", {}), targets = (await this.get("targets", {})).targets ?? [];
+    const files: any[] = info.files > 0 ? (await this.get("profiles", {})).profiles ?? [] : []; // a daemon has no such route
+    return { files: files.map((f) => ({ ref: f.ref, name: f.name ?? f.ref, text: f.executable ?? "" })), targets };
   }
 
   meta(ref: string) { return this.of(ref, "meta"); }
@@ -114,4 +154,8 @@ export class Remote implements Source {
 
   overlap(a: string, b: string, by: string) { return this.get("overlap", { a, b, by }); }
   diff(a: string, b: string, by: string) { return this.get("diff", { a, b, by }); }
+
+  receivers(ref: string, recent: boolean) { return this.of(ref, "receivers", { limit: 100, recent }); }
+  tuning(ref: string, step: string) { return this.of(ref, "tuning", { step }); }
+  doctor(pid: string) { return this.get("doctor", { pid }); }
 }

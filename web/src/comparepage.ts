@@ -36,7 +36,7 @@ function verdict(pair: any): HTMLElement {
 function sides(diff: any): HTMLElement {
   const rows = ["a", "b"].map((k) => ({ name: k.toUpperCase(), ...diff[k] }));
   return table("profiles", [
-    { name: "", cell: (r) => r.name }, { name: "file", isText: true, cell: (r) => shown(r.file) }, { name: "samples", cell: (r) => count(r.samples) },
+    { name: "side", cell: (r) => r.name }, { name: "file", isText: true, cell: (r) => shown(r.file) }, { name: "samples", cell: (r) => count(r.samples) },
     { name: "independent", cell: (r) => count(Math.round(r.independent)) }], rows);
 }
 

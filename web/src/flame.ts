@@ -29,7 +29,6 @@ export class Flame {
     this.canvas.addEventListener("click", (e) => { const i = this.at(e); if (i >= 0) this.actions.zoom(i); });
     this.canvas.addEventListener("dblclick", (e) => { const i = this.at(e); if (i >= 0) this.actions.focus(i); });
     new ResizeObserver(() => this.draw()).observe(this.element);
-    matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.draw());
   }
 
   show(graph: Graph, root: number, marks: Uint8Array | null): void {

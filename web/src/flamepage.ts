@@ -25,7 +25,7 @@ export class View {
 
   constructor(private c: Context, label: string, up = false) {
     const actions = {
-      pick: (i: number) => this.pick(i),
+      pick: (i: number, quietly?: boolean) => this.pick(i, quietly),
       zoom: (i: number) => this.zoom(i),
       focus: (i: number) => { if (i > 0 && c.state.page !== "compare") c.address.go(c.address.link("flame", c.state.ref, { path: nameOf(this.graph, i), by: c.state.params.get("by") ?? undefined })); },
     };
@@ -59,11 +59,11 @@ export class View {
     this.tree.reveal(this.matches[this.match]);
   }
 
-  private pick(i: number): void {
+  private pick(i: number, quietly = false): void {
     this.picture.pick(i);
     const text = this.tree.describe(i);
     this.detail.textContent = text;
-    this.c.announce(text);
+    if (!quietly) this.c.announce(text);
   }
 
   private zoom(i: number): void {

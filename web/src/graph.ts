@@ -84,7 +84,7 @@ export function fromJSON(v: any): Graph {
   });
   const changes = new Map<number, Change>();
   for (const c of v.changes ?? []) changes.set(c.frame, { points: c.points, p: c.p });
-  const notes: string[] = v.notes ?? [];
+  const notes: string[] = [...v.notes ?? []];
   if (v.narrowed) notes.push("There are too many frames: those under 1/" + v.width + " of the whole are summed up.");
   return finish({
     parent: Int32Array.from(f.parent), method: Int32Array.from(f.method), line: Int32Array.from(f.line), more: Int32Array.from(f.more), id: f.id,

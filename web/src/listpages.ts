@@ -1,27 +1,10 @@
-// Pages of lists: profiles, the hottest methods, and paths of calls.
+// Pages of lists: the hottest methods, and paths of calls.
 import type { Call, Counters, TopRow } from "./api";
 import { count, h, percent, plural, quantity, replace, shown } from "./dom";
 import { methodLink } from "./flamepage";
 import { type Context, change, command, fileOf, link, searchBox, strip } from "./page";
 import { type Column, table } from "./table";
 import { titleOf } from "./graph";
-
-export async function homePage(c: Context): Promise<HTMLElement[]> {
-  const all = await c.source.profiles();
-  const picks = all.map((p) => ({ ...p, a: h("input", { type: "radio", name: "a", value: p.ref, "aria-label": "A: " + shown(p.name) }), b: h("input", { type: "radio", name: "b", value: p.ref, "aria-label": "B: " + shown(p.name) }) }));
-  const columns: Column<(typeof picks)[number]>[] = [
-    { name: "profile", isText: true, cell: (p) => link(c, shown(p.name), "flame", p.ref) },
-    { name: "of", isText: true, cell: (p) => shown(p.text) },
-    { name: "A", cell: (p) => p.a }, { name: "B", cell: (p) => p.b },
-  ];
-  const compare = () => {
-    const a = picks.find((p) => p.a.checked), b = picks.find((p) => p.b.checked);
-    if (a && b) c.address.go(c.address.link("compare", "", { a: a.ref, b: b.ref }));
-    else c.announce("Choose A and B.");
-  };
-  return [h("h1", {}, "Profiles"), table("profiles", columns, picks, "There is no profile."),
-    picks.length > 1 ? h("button", { click: compare }, "Compare A with B") : h("span")];
-}
 
 const part = (v: Counters) => percent(v.percent / 100);
 

@@ -13,7 +13,7 @@ interface Packed {
   more: number[]; // sparse, as is rest
 }
 
-interface Data { profiles: any[]; names: string[]; frames: Packed; changes: { frame: number; points: number; p: number }[]; overlap?: any; diff?: any; notes: string[] }
+interface Data { profiles: any[]; names: string[]; frames: Packed; changes: { frame: number; points: number; p: number }[]; overlap?: any; diff?: any; receivers?: any; notes: string[] }
 
 // unpackText decodes what 'ccmapd html' has put into a page: gzip, in base64.
 async function unpackText(text: string): Promise<Data> {
@@ -73,16 +73,17 @@ export class Local implements Source {
   }
 
   get compares(): boolean { return this.whole.sides.length > 1; }
-  
+
   get last(): string { return "file:" + this.data.profiles.length; }
 
   async profiles() {
-    return this.data.profiles.map((p, i) => ({ ref: "file:" + (i + 1), name: p.file, text: p.executable ?? "" })).slice(-1);
+    return { files: this.data.profiles.map((p, i) => ({ ref: "file:" + (i + 1), name: p.file, text: p.executable ?? "" })).slice(-1), targets: [] };
   }
 
   async meta() { return this.data.profiles[this.data.profiles.length - 1]; }
   async overlap() { return this.data.overlap; }
   async diff() { return this.data.diff; }
+  async receivers() { return this.data.receivers; }
   async flamediff(_a: string, _b: string, q: FlameQuery) { return grow(this.whole, [{ at: 0, of: 0 }], q, false); }
 
   async flame(_ref: string, q: FlameQuery) {

@@ -4,17 +4,29 @@ import { comparePage } from "./comparepage";
 import { h, replace, shown } from "./dom";
 import { flamePage } from "./flamepage";
 import { helpList, listen } from "./keys";
-import { homePage, queryPage, topPage } from "./listpages";
+import { doctorPage } from "./doctorpage";
+import { homePage } from "./homepage";
+import { queryPage, topPage } from "./listpages";
+import { Live, keep } from "./live";
 import { embedded } from "./local";
 import { type Context, change, tabs } from "./page";
-import { Address, type Page } from "./state";
+import { receiversPage } from "./receiverspage";
+import { Address, type Page, type State } from "./state";
+import { tuningPage } from "./tuningpage";
 
 const pages: Record<Page, (c: Context) => Promise<HTMLElement[]>> = {
-  home: homePage, flame: flamePage, top: topPage, method: queryPage, query: queryPage, compare: comparePage, help: homePage,
+  home: homePage, flame: flamePage, top: topPage, method: queryPage, query: queryPage, receivers: receiversPage, tuning: tuningPage,
+  compare: comparePage, doctor: doctorPage, help: homePage,
 };
+
+// changes reports whether a page shows what goes on.
+function changes(s: State): boolean {
+  return s.page === "home" || [s.ref, s.params.get("a"), s.params.get("b")].some((ref) => ref?.startsWith("live:"));
+}
 
 class App {
   private main = h("main", { tabindex: -1 });
+  private following: Live | null = null;
   private head = h("header");
   private live = h("div", { "aria-live": "polite", class: "hidden" });
   private help = helpList();
@@ -25,28 +37,44 @@ class App {
     document.body.append(this.head, this.main, this.live, this.help);
     listen(() => this.keys);
     addEventListener("popstate", () => { void this.show(); });
+    matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => { void this.show(); });
+    if (source instanceof Remote) this.following = new Live(source, this.main, (hasFailed) => hasFailed ? this.show() : source.again(() => this.show(true)));
   }
 
-  async show(): Promise<void> {
+  // show shows the page that the address names, again if it is the same one with newer figures.
+  async show(isAgain = false): Promise<void> {
     const turn = ++this.shows;
-    if (this.source instanceof Remote) this.source.leave();
+    if (!isAgain && this.source instanceof Remote) this.source.leave();
     const state = this.address.read();
     const c: Context = { source: this.source, address: this.address, state, isFile: this.isFile, keys: new Map(), announce: (text) => { this.live.textContent = text; } };
-    this.setKeys(c);
-    document.title = "ccmapd " + state.page;
-    replace(this.head, tabs(c, this.compares), h("button", { click: () => this.help.showModal() }, "? keys"));
-    document.body.dataset.state = "loading";
+    if (!isAgain) this.begin(c);
     try {
       const all = await pages[state.page](c);
       if (turn !== this.shows) return;
+      if (isAgain) this.setKeys(c);
+      if (!all.some((e) => e.tagName === "H1" || e.querySelector("h1"))) all.unshift(h("h1", { class: "hidden" }, c.state.page + " " + shown(c.state.ref, 100)));
+      const restore = isAgain ? keep(this.main) : null;
       replace(this.main, ...all);
+      restore?.();
       document.body.dataset.state = "shown";
+      if (!isAgain) this.following?.follow(changes(state));
     } catch (e) {
+      if (isAgain) throw e;
       if (turn !== this.shows || e instanceof DOMException && e.name === "AbortError") return;
       replace(this.main, h("p", { role: "alert", class: "warning" }, shown(e instanceof Error ? e.message : String(e), 2000)),
         e instanceof Problem && e.hint !== "" ? h("p", {}, shown(e.hint, 2000)) : null);
       document.body.dataset.state = "failed";
+      this.following?.follow(changes(state));
     }
+  }
+
+  // begin leaves the page of before.
+  private begin(c: Context): void {
+    this.following?.follow(false);
+    this.setKeys(c);
+    document.title = "ccmapd " + c.state.page;
+    replace(this.head, tabs(c, this.compares), h("span", {}, this.following?.element ?? null, " ", h("button", { click: () => this.help.showModal() }, "? keys")));
+    document.body.dataset.state = "loading";
   }
 
   private setKeys(c: Context): void {

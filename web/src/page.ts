@@ -40,9 +40,12 @@ export function choice(c: Context, param: string, label: string, values: [string
 
 // command shows the command that prints the same figures.
 export function command(...words: string[]): HTMLElement {
-  const text = "ccmapd " + words.filter((w) => w !== "").map(quoted).join(" ");
-  return h("p", { class: "command" }, h("code", {}, shown(text, 2000)), " ",
-    h("button", { click: () => { void navigator.clipboard?.writeText(text); } }, "copy"));
+  return h("p", { class: "command" }, copied("ccmapd " + words.filter((w) => w !== "").map(quoted).join(" ")));
+}
+
+// copied is a command to copy.
+export function copied(text: string): HTMLElement {
+  return h("span", {}, h("code", {}, shown(text, 2000)), " ", h("button", { "aria-label": "copy: " + shown(text, 200), click: () => { void navigator.clipboard?.writeText(text); } }, "copy"));
 }
 
 function quoted(word: string): string {
@@ -76,7 +79,8 @@ export function tabs(c: Context, compares: boolean): HTMLElement {
     if (page === to) e.setAttribute("aria-current", "page");
     return e;
   };
-  const all = ref === "" ? [] : [tab("Flame", "flame"), tab("Top", "top"), tab("Paths", "query")];
+  const all = ref === "" ? [] : [tab("Flame", "flame"), tab("Top", "top"), tab("Paths", "query"), tab("Receivers", "receivers")];
+  if (ref.startsWith("live:") && !c.isFile) all.push(tab("Tuning", "tuning"));
   if (compares) all.push(tab("Compare", "compare"));
   if (!c.isFile) all.unshift(link(c, "Profiles", "home", ""));
   return h("nav", { "aria-label": "pages" }, ...all);

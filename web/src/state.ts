@@ -1,11 +1,11 @@
 // What is shown is in the address: back and forward work, and every view can be linked. In a single file the address
 // that counts is behind the '#'.
 
-export type Page = "home" | "flame" | "top" | "method" | "query" | "compare" | "help";
+export type Page = "home" | "flame" | "top" | "method" | "query" | "receivers" | "tuning" | "compare" | "doctor" | "help";
 
 export interface State { page: Page; ref: string; params: URLSearchParams }
 
-const pages: Page[] = ["flame", "top", "method", "query"];
+const pages: Page[] = ["flame", "top", "method", "query", "receivers", "tuning"];
 
 export class Address {
   // own is the profile of a single file, "" for a server.
@@ -17,8 +17,9 @@ export class Address {
     const [kind, ref, page] = url.pathname.slice(1).split("/").map(unescaped);
     const params = url.searchParams;
     if (kind === "compare") return { page: "compare", ref: this.own || params.get("b") || "", params };
+    if (kind === "doctor") return { page: "doctor", ref: "", params };
     if (kind === "p" && ref) return { page: pages.find((p) => p === page) ?? "flame", ref, params };
-    if (kind === "t" && ref) return { page: "flame", ref: "live:" + ref, params };
+    if (kind === "t" && ref) return { page: pages.find((p) => p === page) ?? "flame", ref: "live:" + ref, params };
     return { page: "home", ref: "", params };
   }
 
@@ -26,7 +27,7 @@ export class Address {
   link(page: Page, ref: string, params: Record<string, string | undefined> = {}): string {
     const query = new URLSearchParams();
     for (const [name, value] of Object.entries(params)) if (value) query.set(name, value);
-    const path = page === "compare" ? "/compare" : page === "home" ? "/" : "/p/" + encodeURIComponent(ref) + "/" + page;
+    const path = page === "compare" ? "/compare" : page === "home" ? "/" : page === "doctor" ? "/doctor" : "/p/" + encodeURIComponent(ref) + "/" + page;
     return (this.isFile ? "#" : "") + path + (query.size > 0 ? "?" + query : "");
   }
 

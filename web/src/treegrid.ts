@@ -8,13 +8,20 @@ const mostOpen = 2000; // levels
 
 interface Row { frame: number; level: number; at: number; of: number; isRest: boolean }
 
-export interface TreeActions { pick(frame: number): void; zoom(frame: number): void; focus(frame: number): void }
+// A frame is picked by a person, or quietly: it was before.
+export interface TreeActions { pick(frame: number, quietly?: boolean): void; zoom(frame: number): void; focus(frame: number): void }
+
+// Kept is what a person has opened and chosen, by the names of frames that hold in later profiles.
+export interface Kept { root: string; open: Set<string>; closed: Set<string>; chosen: string; isRest: boolean }
+
+export const treeOf = new WeakMap<Element, TreeGrid>();
 
 export class TreeGrid {
   readonly element: HTMLElement;
   private body = h("div", { role: "rowgroup", class: "rows" });
   private head = h("div", { role: "row", class: "row head" });
   private open = new Set<number>();
+  private closed = new Set<string>(); // by a person, by id
   private rows: Row[] = [];
   private graph: Graph | null = null;
   private root = 0;
@@ -23,11 +30,13 @@ export class TreeGrid {
   constructor(private actions: TreeActions, label: string) {
     this.element = h("div", { role: "treegrid", class: "tree", tabindex: 0, "aria-label": label, scroll: () => this.draw(), keydown: (e) => this.key(e) },
       h("div", { role: "rowgroup", class: "headgroup" }, this.head), this.body);
-    new ResizeObserver(() => this.draw()).observe(this.element);
+    new ResizeObserver(() => requestAnimationFrame(() => this.draw())).observe(this.element);
+    treeOf.set(this.element, this);
   }
 
   show(graph: Graph, root: number): void {
     [this.graph, this.root, this.selected] = [graph, root, 0];
+    this.closed.clear();
     this.open = new Set([root]);
     for (let i = root; i <= graph.last[root] && this.open.size < mostOpen; i++) {
       if (this.open.has(graph.parent[i]) && graph.width[i] >= openShare * graph.width[root]) this.open.add(i);
@@ -35,6 +44,27 @@ export class TreeGrid {
     const names = graph.sides.length > 1 ? ["change", "A", "B", "samples A", "samples B", "frame"] : ["total", "share", "self", "samples", "frame"];
     replace(this.head, ...names.map((n) => h("span", { role: "columnheader", class: n === "frame" ? "name" : "figure" }, n)));
     this.list();
+  }
+
+  kept(): Kept | undefined {
+    const g = this.graph, r = this.rows[this.selected];
+    return g && r ? { root: g.id[this.root], open: new Set([...this.open].map((i) => g.id[i])), closed: new Set(this.closed), chosen: g.id[r.frame], isRest: r.isRest } : undefined;
+  }
+
+  restore(k: Kept): void {
+    const g = this.graph;
+    if (!g || g.id[this.root] !== k.root) return;
+    this.closed = k.closed;
+    for (let i = this.root; i <= g.last[this.root]; i++) {
+      if (k.closed.has(g.id[i])) this.open.delete(i);
+      else if (k.open.has(g.id[i])) this.open.add(i);
+    }
+    this.list();
+    const at = this.rows.findIndex((r) => g.id[r.frame] === k.chosen && r.isRest === k.isRest);
+    if (at <= 0) return;
+    this.selected = at;
+    this.draw();
+    this.actions.pick(this.rows[at].frame, true);
   }
 
   // list finds the rows of open frames.
@@ -63,7 +93,8 @@ export class TreeGrid {
     const rows: HTMLElement[] = [];
     for (let i = first; i < last; i++) rows.push(this.row(i));
     replace(this.body, ...rows);
-    this.element.setAttribute("aria-activedescendant", rowID(this, this.selected));
+    if (this.selected >= first && this.selected < last) this.element.setAttribute("aria-activedescendant", rowID(this, this.selected));
+    else this.element.removeAttribute("aria-activedescendant"); // it is not in the document
   }
 
   private row(i: number): HTMLElement {
@@ -107,7 +138,9 @@ export class TreeGrid {
   }
 
   private toggle(frame: number): void {
-    if (!this.open.delete(frame)) this.open.add(frame);
+    const id = this.graph!.id[frame];
+    if (this.open.delete(frame)) this.closed.add(id);
+    else { this.open.add(frame); this.closed.delete(id); }
     this.list();
   }
 

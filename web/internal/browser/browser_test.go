@@ -50,14 +50,16 @@ func run(m testrun.Guarded) int {
 // tab is a page in Chromium, with all that went wrong in it.
 type tab struct {
 	context.Context
-	t *testing.T
+	t      *testing.T
+	isFile bool
 
-	mu    sync.Mutex
-	wrong []string
+	mu      sync.Mutex
+	wrong   []string
+	refused bool // a request may be refused, which the browser logs
 }
 
-// open opens a page, and fails at the end if it has asked for something else, or said a word on its console.
-func open(t *testing.T, address string, options ...chromedp.ExecAllocatorOption) *tab {
+// open opens a page, after some actions, and fails at the end if it has asked for something else, or said a word on its console.
+func open(t *testing.T, address string, before ...chromedp.Action[chromedp.Void]) *tab {
 	t.Helper()
 	path, err := exec.LookPath("chromium")
 	if err != nil {
@@ -70,18 +72,19 @@ func open(t *testing.T, address string, options ...chromedp.ExecAllocatorOption)
 	if os.Geteuid() == 0 {
 		all = append(all, chromedp.NoSandbox)
 	}
-	allocator, cancel := chromedp.NewExecAllocator(t.Context(), append(all, options...)...)
+	allocator, cancel := chromedp.NewExecAllocator(t.Context(), all...)
 	t.Cleanup(cancel)
 	ctx, cancel := chromedp.NewContext(allocator)
 	t.Cleanup(cancel)
-	ctx, cancel = context.WithTimeout(ctx, time.Minute)
+	ctx, cancel = context.WithTimeout(ctx, 3*time.Minute)
 	t.Cleanup(cancel)
-	tb := &tab{Context: ctx, t: t}
 	from, err := url.Parse(address)
 	if err != nil {
 		t.Fatal(err)
 	}
+	tb := &tab{Context: ctx, t: t, isFile: from.Scheme == "file"}
 	tb.do(chromedp.Navigate("about:blank"))
+	tb.do(before...)
 	if err := chromedp.Listen(ctx, func(ev any) { tb.hear(ev, from) }); err != nil {
 		t.Fatal(err)
 	}
@@ -115,7 +118,17 @@ func (tb *tab) hear(ev any, from *url.URL) {
 	}
 	tb.mu.Lock()
 	defer tb.mu.Unlock()
+	if tb.refused && strings.Contains(wrong, "status of 403") {
+		return
+	}
 	tb.wrong = append(tb.wrong, wrong)
+}
+
+// mayBeRefused lets the page ask for what it may not see.
+func (tb *tab) mayBeRefused() {
+	tb.mu.Lock()
+	defer tb.mu.Unlock()
+	tb.refused = true
 }
 
 func (tb *tab) check() {
@@ -163,11 +176,19 @@ func eval[T any](tb *tab, expression string) T {
 // text returns the page as it is read.
 func (tb *tab) text() string { return eval[string](tb, "document.body.innerText") }
 
-// goTo follows an address within the page.
-func (tb *tab) goTo(hash string) {
+// goTo follows an address within the page: of a file behind the '#'.
+func (tb *tab) goTo(address string) {
 	tb.t.Helper()
-	tb.do(chromedp.Evaluate[chromedp.Void]("void (location.hash = " + quote(hash) + ")"))
-	tb.wait("decodeURIComponent(location.hash) === decodeURIComponent(" + quote("#"+hash) + ") && document.body.dataset.state === 'shown'")
+	if !tb.isFile {
+		tb.do(chromedp.Evaluate[chromedp.Void]("history.pushState(null, '', " + quote(address) + "); void dispatchEvent(new PopStateEvent('popstate'))"))
+		tb.wait(`document.body.dataset.state !== "loading"`)
+		if state := eval[string](tb, "document.body.dataset.state"); state != "shown" {
+			tb.t.Fatalf("%s: %s: %.500s", address, state, tb.text())
+		}
+		return
+	}
+	tb.do(chromedp.Evaluate[chromedp.Void]("void (location.hash = " + quote(address) + ")"))
+	tb.wait("decodeURIComponent(location.hash) === decodeURIComponent(" + quote("#"+address) + ") && document.body.dataset.state === 'shown'")
 }
 
 func quote(s string) string {

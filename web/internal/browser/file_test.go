@@ -38,6 +38,13 @@ func TestFileTop(t *testing.T) {
 	profile := session + "web.pb.gz"
 	tb := open(t, page(t, profile))
 	tb.goTo("/p/file:1/top")
+	tb.checkTop(profile)
+}
+
+// checkTop compares a page of hottest methods with the command's.
+func (tb *tab) checkTop(profile string) {
+	t := tb.t
+	t.Helper()
 	type row struct {
 		Method string   `json:"method"`
 		Flat   counters `json:"flat"`
@@ -60,6 +67,15 @@ func TestFileTop(t *testing.T) {
 	}
 }
 
+// TestFileReceivers compares the receivers of calls, which are in the file, with the command's.
+func TestFileReceivers(t *testing.T) {
+	t.Parallel()
+	profile := session + "eval.xml.zst"
+	tb := open(t, page(t, profile))
+	tb.goTo("/p/file:1/receivers")
+	tb.checkReceivers(profile)
+}
+
 // TestFileQuery compares what calls a path, and what it calls, with the command's.
 func TestFileQuery(t *testing.T) {
 	t.Parallel()
@@ -72,37 +88,48 @@ func TestFileQuery(t *testing.T) {
 	} {
 		tb := open(t, page(t, c.profile))
 		tb.goTo("/p/file:1/query?path=" + strings.ReplaceAll(c.path, " ", "+"))
-		type call struct {
-			Method string `json:"method"`
-			counters
-		}
-		want := asked[struct {
-			Distinct, Total  counters
-			Callers, Callees []call
-		}](t, "query", "-n", "0", c.profile, c.path)
-		if text := eval[string](tb, `document.querySelector(".total").textContent`); !strings.Contains(text, fmt.Sprintf(", %s of the whole, %d samples", share(want.Distinct.Percent), want.Distinct.Samples)) {
-			t.Errorf("%s: the page has %q, the command %v", c.path, text, want.Distinct)
-		}
-		for caption, calls := range map[string][]call{"callers": want.Callers, "callees": want.Callees} {
-			sums := make(map[string]int64)
-			for _, w := range calls {
-				if w.Method == "" {
-					w.Method = "(root)"
-				}
-				sums[w.Method] += w.Samples
+		tb.checkQuery(c.profile, c.path)
+	}
+}
+
+// checkQuery compares a page of a path with the command's.
+func (tb *tab) checkQuery(profile, path string) {
+	t := tb.t
+	t.Helper()
+	type call struct {
+		Method string `json:"method"`
+		counters
+	}
+	want := asked[struct {
+		Distinct, Total  counters
+		Callers, Callees []call
+	}](t, "query", "-n", "0", profile, path)
+	if text := eval[string](tb, `document.querySelector(".total").textContent`); !strings.Contains(text, fmt.Sprintf(", %s of the whole, %d samples", share(want.Distinct.Percent), want.Distinct.Samples)) {
+		t.Errorf("%s: the page has %q, the command %v", path, text, want.Distinct)
+	}
+	for caption, calls := range map[string][]call{"callers": want.Callers, "callees": want.Callees} {
+		sums := make(map[string]int64)
+		for _, w := range calls {
+			if w.Method == "" {
+				w.Method = "(root)"
 			}
-			for _, r := range rows(tb, caption) {
-				var n int64
-				fmt.Sscan(strings.ReplaceAll(r[2], ",", ""), &n)
-				sums[r[3]] -= n
-			}
-			for method, n := range sums {
-				if n != 0 {
-					t.Errorf("%s: %s %s: the command has %d samples more", c.path, caption, method, n)
-				}
+			sums[w.Method] += w.Samples
+		}
+		for _, r := range rows(tb, caption) {
+			sums[r[3]] -= number(r[2])
+		}
+		for method, n := range sums {
+			if n != 0 {
+				t.Errorf("%s: %s %s: the command has %d samples more", path, caption, method, n)
 			}
 		}
 	}
+}
+
+// number reads a count as pages print it.
+func number(text string) (n int64) {
+	fmt.Sscan(strings.ReplaceAll(text, ",", ""), &n)
+	return n
 }
 
 // TestFileTree reads the tree by keys alone, and compares it with the command's.

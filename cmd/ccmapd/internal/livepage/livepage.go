@@ -264,10 +264,16 @@ func (s *Session) ask() (*ccmap.Snapshot, error) {
 	case <-s.gone:
 		return nil, errors.New("the session has ended")
 	}
-	m, _, err := export.Read(bytes.NewReader(text), export.ReadOptions{})
+	next, err := decode(text)
 	if errors.Is(err, export.ErrEmpty) {
 		return s.latest, nil
 	}
+	return next, err
+}
+
+// decode reads the profile of a frame.
+func decode(text []byte) (*ccmap.Snapshot, error) {
+	m, _, err := export.Read(bytes.NewReader(text), export.ReadOptions{})
 	if err != nil {
 		return nil, fmt.Errorf("read profile: %w", err)
 	}

@@ -94,3 +94,30 @@ func TestFrames(t *testing.T) {
 		}
 	}
 }
+
+// FuzzFrames: whatever comes over the socket is frames with their bytes, or an error; and a frame a profile, none, or an
+// error.
+func FuzzFrames(f *testing.F) {
+	var b bytes.Buffer
+	if err := errors.Join(writeFrame(&b, helloFrame, []byte("web")), writeProfile(&b, profiletest.Thicket(1).Snapshot())); err != nil {
+		f.Fatal(err)
+	}
+	f.Add(b.Bytes())
+	f.Add([]byte("h\x03\x00\x00\x00webm\xff\xff\xff\x0f"))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		in := bytes.NewReader(text)
+		name, err := readFrame(in, helloFrame, mostName)
+		for read := len(name) + 5; err == nil; {
+			var frame []byte
+			if frame, err = readFrame(in, profileFrame, mostProfile); err != nil {
+				break
+			}
+			if read += len(frame) + 5; read > len(text) {
+				t.Fatalf("%d bytes of %d were read", read, len(text))
+			}
+			if s, err := decode(frame); (s == nil) == (err == nil) {
+				t.Errorf("%v, %v", s, err)
+			}
+		}
+	})
+}

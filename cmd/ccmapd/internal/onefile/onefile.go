@@ -103,43 +103,61 @@ type data struct {
 	Changes  []change `json:"changes"`
 	Overlap  any      `json:"overlap,omitempty"`
 	Diff     any      `json:"diff,omitempty"`
-	Notes    []string `json:"notes"`
+
+	Receivers any      `json:"receivers"` // of the last profile
+	Notes     []string `json:"notes"`
 }
 
 func dataOf(p, base *view.Profile, o Options) (*data, error) {
+	sites, err := ask(receivers, p)
+	if err != nil {
+		return nil, err
+	}
 	wide := view.FlameOptions{Width: finest, Frames: o.Nodes}
 	if base == nil {
 		v, err := view.NewFlame(p, wide)
 		if err != nil {
 			return nil, err
 		}
-		d := &data{Profiles: []any{p.JSON()}}
+		d := &data{Profiles: []any{p.JSON()}, Receivers: sites}
 		return d, d.take(v.JSON())
 	}
 	v, err := view.NewFlameDiff(base, p, wide)
 	if err != nil {
 		return nil, err
 	}
-	overlap, diff, err := judge(base, p)
+	overlap, err := ask("overlap", base, p)
 	if err != nil {
 		return nil, err
 	}
-	d := &data{Profiles: []any{base.JSON(), p.JSON()}, Overlap: overlap.JSON(), Diff: diff.JSON()}
+	diff, err := ask("diff", base, p)
+	if err != nil {
+		return nil, err
+	}
+	d := &data{Profiles: []any{base.JSON(), p.JSON()}, Overlap: overlap, Diff: diff, Receivers: sites}
 	return d, d.take(v.JSON())
 }
 
-// judge compares two profiles as the commands overlap and diff do.
-func judge(a, b *view.Profile) (overlap, diff view.View, err error) {
-	about := view.About{Profiles: []*view.Profile{a, b}}
-	ask := func(name string) (view.View, error) {
-		q, _ := view.QuestionNamed(name)
-		return q.New().Answer(about)
+// receivers is the question whose list is as long as in pages that are served.
+const (
+	receivers = "receivers"
+	mostSites = 100
+)
+
+// ask returns the JSON that the command of a question prints.
+func ask(name string, profiles ...*view.Profile) (any, error) {
+	q, _ := view.QuestionNamed(name)
+	form := q.New()
+	for _, p := range form.Params {
+		if n, ok := p.Value.(*uint); ok && name == receivers && p.Name == "limit" {
+			*n = mostSites
+		}
 	}
-	if overlap, err = ask("overlap"); err != nil {
-		return nil, nil, err
+	v, err := form.Answer(view.About{Profiles: profiles})
+	if err != nil {
+		return nil, err
 	}
-	diff, err = ask("diff")
-	return overlap, diff, err
+	return v.JSON(), nil
 }
 
 // pack returns the data as gzip in base64.

@@ -152,22 +152,44 @@ func Check(patterns []string) error {
 		if IsNameless(pattern) {
 			continue
 		}
-		if err := checkDescriptor(pattern); err != nil {
+		if err := checkPlace(pattern); err != nil {
 			return err
-		}
-		if info, err := os.Stat(pattern); err == nil && info.IsDir() {
-			return usage.Errorf("output %s is a directory", pattern)
 		}
 		if _, _, err := export.FormatOf(pattern); err != nil {
 			return usage.Errorf("output %s: %w", pattern, err)
 		}
-		if dir := filepath.Dir(pattern); !strings.Contains(dir, PIDMark) && !export.IsStream(pattern) {
-			if err := checkWritable(pattern, dir); err != nil {
-				return err
-			}
-		}
 	}
 	return nil
+}
+
+// CheckPage checks where a page goes that is written beside profiles: its name needs no format.
+func CheckPage(path string, profiles []string) error {
+	switch {
+	case path == "" || IsStdout(path):
+		return usage.Errorf("--html wants the name of a file")
+	case slices.ContainsFunc(profiles, func(other string) bool { return isSameOutput(other, path) }):
+		return usage.Errorf("output %s is named twice", path)
+	}
+	return checkPlace(path)
+}
+
+// checkPlace checks that a file can be made where a pattern says.
+func checkPlace(pattern string) error {
+	if err := checkDescriptor(pattern); err != nil {
+		return err
+	}
+	if isDirectory(pattern) {
+		return usage.Errorf("output %s is a directory", pattern)
+	}
+	if dir := filepath.Dir(pattern); !strings.Contains(dir, PIDMark) && !export.IsStream(pattern) {
+		return checkWritable(pattern, dir)
+	}
+	return nil
+}
+
+func isDirectory(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.IsDir()
 }
 
 // isSameOutput reports whether two names are of one output.
@@ -198,11 +220,16 @@ func WriteTemp(s *ccmap.Snapshot, pid int) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("keep profile: %w", err)
 	}
-	path := filepath.Join(dir, strings.ReplaceAll(Default, PIDMark, strconv.Itoa(pid)))
+	path := filepath.Join(dir, PathOf(Default, pid))
 	if err := export.WriteFile(path, s); err != nil {
 		return "", fmt.Errorf("keep profile: %w", errors.Join(err, os.Remove(dir)))
 	}
 	return path, nil
+}
+
+// PathOf returns the file that a pattern names, for the process with a pid.
+func PathOf(pattern string, pid int) string {
+	return strings.ReplaceAll(pattern, PIDMark, strconv.Itoa(pid))
 }
 
 // Of returns the output that a checked pattern names, for the process with a pid. Format is
@@ -214,7 +241,7 @@ func Of(pattern string, pid int, format export.Format, stdout io.Writer) Output 
 	case IsNameless(pattern):
 		return Output{Path: pattern, format: format}
 	}
-	return Output{Path: strings.ReplaceAll(pattern, PIDMark, strconv.Itoa(pid))}
+	return Output{Path: PathOf(pattern, pid)}
 }
 
 // Beside returns the pattern of the output for a further program: the pattern itself if it has the
