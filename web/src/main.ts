@@ -8,9 +8,10 @@ import { homePage, queryPage, topPage } from "./listpages";
 import { embedded } from "./local";
 import { type Context, change, tabs } from "./page";
 import { Address, type Page } from "./state";
+import { timePage } from "./timepage";
 
 const pages: Record<Page, (c: Context) => Promise<HTMLElement[]>> = {
-  home: homePage, flame: flamePage, top: topPage, method: queryPage, query: queryPage, compare: comparePage, help: homePage,
+  home: homePage, flame: flamePage, top: topPage, method: queryPage, query: queryPage, time: timePage, compare: comparePage, help: homePage,
 };
 
 class App {

@@ -1,11 +1,11 @@
 // What is shown is in the address: back and forward work, and every view can be linked. In a single file the address
 // that counts is behind the '#'.
 
-export type Page = "home" | "flame" | "top" | "method" | "query" | "compare" | "help";
+export type Page = "home" | "flame" | "top" | "method" | "query" | "time" | "compare" | "help";
 
 export interface State { page: Page; ref: string; params: URLSearchParams }
 
-const pages: Page[] = ["flame", "top", "method", "query"];
+const pages: Page[] = ["flame", "top", "method", "query", "time"];
 
 export class Address {
   // own is the profile of a single file, "" for a server.
@@ -18,6 +18,7 @@ export class Address {
     const params = url.searchParams;
     if (kind === "compare") return { page: "compare", ref: this.own || params.get("b") || "", params };
     if (kind === "p" && ref) return { page: pages.find((p) => p === page) ?? "flame", ref, params };
+    if (kind === "t" && ref && page === "time") return { page: "time", ref: "span:" + ref, params };
     if (kind === "t" && ref) return { page: "flame", ref: "live:" + ref, params };
     return { page: "home", ref: "", params };
   }
