@@ -10,6 +10,9 @@ const highest = 8192, sharp = 2, svgType = "image/svg+xml"; // of pictures: px, 
 
 export interface FlameActions { pick(frame: number): void; zoom(frame: number): void; focus(frame: number): void }
 
+// One listener for all pictures: one of each would keep those that are shown no more.
+matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => document.querySelectorAll(".flame").forEach((e) => e.dispatchEvent(new Event("scroll"))));
+
 export class Flame {
   readonly element: HTMLElement;
   private canvas = h("canvas");
@@ -31,7 +34,6 @@ export class Flame {
     this.canvas.addEventListener("click", (e) => { const i = this.at(e); if (i >= 0) this.actions.zoom(i); });
     this.canvas.addEventListener("dblclick", (e) => { const i = this.at(e); if (i >= 0) this.actions.focus(i); });
     new ResizeObserver(() => this.draw()).observe(this.element);
-    matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.draw());
   }
 
   show(graph: Graph, root: number, marks: Uint8Array | null): void {

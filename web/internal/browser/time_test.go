@@ -3,6 +3,7 @@ package browser
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"encoding/xml"
 	"errors"
 	"fmt"
@@ -15,6 +16,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/chromedp/cdproto/cdp"
+	"github.com/chromedp/cdproto/heapprofiler"
+	"github.com/chromedp/cdproto/performance"
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
 
@@ -251,5 +255,38 @@ func TestSource(t *testing.T) {
 		if n := eval[int](tb, `document.querySelectorAll("img").length`); n != 0 {
 			t.Error("a source line has become an element")
 		}
+	}
+}
+
+// TestPagesAreForgotten: a page that is shown no more leaves no elements behind.
+func TestPagesAreForgotten(t *testing.T) {
+	t.Parallel()
+	tb := open(t, page(t, session+"web.pb.gz"))
+	nodes := func(views int) (count float64) {
+		t.Helper()
+		for range views {
+			tb.goTo("/p/file:1/top")
+			tb.goTo("/p/file:1/flame")
+		}
+		tb.do(func(ctx context.Context, target *chromedp.Target) (none chromedp.Void, err error) {
+			if _, err = cdp.Call(ctx, target, performance.Enable, performance.EnableParams{}); err != nil {
+				return none, err
+			}
+			if _, err = cdp.Call(ctx, target, heapprofiler.CollectGarbage, cdp.Empty{}); err != nil {
+				return none, err
+			}
+			all, err := cdp.Call(ctx, target, performance.GetMetrics, cdp.Empty{})
+			for _, m := range all.Metrics {
+				if m.Name == "Nodes" {
+					count = m.Value
+				}
+			}
+			return none, err
+		})
+		return count
+	}
+	few := nodes(2)
+	if many := nodes(10); few == 0 || many > 1.5*few {
+		t.Errorf("%v nodes after two views, %v after twelve", few, many)
 	}
 }
