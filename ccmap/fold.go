@@ -284,6 +284,9 @@ const maxDue = 16
 // samples, counted in a row, wait for it together.
 func (m *Map) count(s *Sample, n NodeID) {
 	c := m.admit(Counters{Samples: 1, Time: s.Weight})
+	if m.tell != nil {
+		m.tell(Moment{Time: s.Time, Path: m.ids.of(m, n), Weight: c.Time})
+	}
 	if m.recent.isBehind(s.Time) {
 		m.Advance(s.Time)
 	}

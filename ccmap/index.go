@@ -144,7 +144,7 @@ func (x *index) addEvicted(s *Snapshot) {
 	}
 	for p := range s.PrunedMethods() {
 		m := &x.methods[p.Method]
-		m.self, m.cumulative = m.self.Add(p.Self), m.cumulative.Add(p.Cumulative)
+		m.self = m.self.Add(p.Self)
 	}
 }
 
@@ -154,8 +154,7 @@ func (x *index) number(key edgeKey) int {
 	return i
 }
 
-// sumMethods adds up the totals of methods from the edges. It adds up the cumulative
-// ones from the nodes that are outermost of their method.
+// sumMethods adds up the totals of methods from the edges.
 func (x *index) sumMethods(s *Snapshot) {
 	for i := range x.edges {
 		if e := &x.edges[i]; e.Callee != NoMethod {
@@ -164,14 +163,9 @@ func (x *index) sumMethods(s *Snapshot) {
 			m.seen = true
 		}
 	}
-	sums := s.sums()
-	for n := range s.outermost() {
-		c, below := &x.methods[s.at(n).method].cumulative, sums.of(n)
-		*c = c.Add(below.counters())
-	}
-	for i := range x.methods {
+	for i, sum := range s.Cumulative() {
 		m := &x.methods[i]
-		m.cumulative, m.self = m.cumulative.WithCalls(m.total), m.self.WithCalls(m.total)
+		m.cumulative, m.self = sum.WithCalls(m.total), m.self.WithCalls(m.total)
 	}
 }
 

@@ -1,6 +1,7 @@
 package ccmap
 
 import (
+	"iter"
 	"math"
 	"math/rand/v2"
 	"time"
@@ -15,6 +16,9 @@ type Options struct {
 	// totals of methods and edges, and the points, are kept even if they alone exceed
 	// it. A very deep stack can exceed it while it is folded. 0 or less: no bound.
 	MaxBytes int64
+	// Moments is told when and where Fold counts each sample. It must not use the map. Nil: nobody is. The map then
+	// takes 8 bytes more a node.
+	Moments func(Moment)
 	// Window is the time constant of the recent counters, at least a millisecond.
 	// 0 or less: there are none.
 	Window time.Duration
@@ -31,6 +35,7 @@ type Options struct {
 //	last      last stacks of threads      the writer's alone
 //	stacks    finds known stacks          the writer's alone
 //	due       counts not in columns yet   the writer's alone
+//	ids       numbers of contexts         the writer's alone
 //
 // Pruning replaces nodes and their counters by new ones: it never writes to memory
 // that snapshots share.
@@ -48,6 +53,10 @@ type Map struct {
 	stacks  knownStacks
 	due     [maxDue]dueCount
 	dues    int // of due
+
+	tell    func(Moment) // of each sample; nil: nobody wants it
+	ids     pathIDs      // of the contexts that were told
+	moments iter.Seq[Moment]
 
 	names   *Names
 	meta    Meta
@@ -69,7 +78,7 @@ func New(o Options) *Map {
 	for o.Seed == 0 {
 		o.Seed = rand.Uint64()
 	}
-	m := &Map{names: o.Names}
+	m := &Map{names: o.Names, tell: o.Moments}
 	m.recent.clock = newClock(o.Window)
 	m.table.seed, m.stacks.seed = o.Seed, o.Seed
 	m.table.reset(0)
@@ -97,7 +106,7 @@ func (m *Map) Len() int { return int(m.nodes.len) }
 // Bytes returns the memory held by nodes, counters, evicted counters, points, tables
 // and last stacks, without the names, and without memory that only snapshots hold.
 func (m *Map) Bytes() int64 {
-	return m.nodes.bytes() + m.columns.bytes() + m.recent.bytes() + m.evicted.bytes() + m.points.bytes + m.table.bytes() + m.last.bytes() + m.stacks.bytes()
+	return m.nodes.bytes() + m.columns.bytes() + m.recent.bytes() + m.evicted.bytes() + m.points.bytes + m.table.bytes() + m.last.bytes() + m.stacks.bytes() + m.ids.bytes()
 }
 
 // ActivationsExact reports whether every activation of the target that a sample

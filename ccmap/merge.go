@@ -30,6 +30,7 @@ func (m *Map) Merge(from *Snapshot) error {
 		}
 	}
 	m.mergeWindow(from)
+	m.moments = nil
 	methods := m.names.adopt(from.names)
 	m.addNodes(from, methods)
 	m.addEvicted(from, methods)

@@ -62,7 +62,7 @@ func (m *Map) giveBack(bytes int64) {
 
 // fixedBytes returns the memory that pruning does not reduce.
 func (m *Map) fixedBytes() int64 {
-	return m.evicted.bytes() + m.points.bytes + m.last.bytes() + m.stacks.keyBytes()
+	return m.evicted.bytes() + m.points.bytes + m.last.bytes() + m.stacks.keyBytes() + m.ids.methodBytes()
 }
 
 // size changes when Bytes changes by an amount that matters, and is cheaper.
@@ -92,6 +92,9 @@ func (m *Map) nodeBytes() int64 {
 	size := unsafe.Sizeof(node{}) + unsafe.Sizeof(cell{})
 	if m.recent.on() {
 		size += unsafe.Sizeof(recentCell{})
+	}
+	if m.tell != nil {
+		size += unsafe.Sizeof(uint64(0))
 	}
 	return int64(size)
 }
@@ -397,7 +400,7 @@ type copier struct {
 func newCopier(p *pruning) *copier {
 	m := p.m
 	p.old.nodes.chunks = slices.Clone(m.nodes.chunks) // snapshots share the slice
-	m.nodes = nodes{}
+	m.nodes, m.ids.nodes = nodes{}, nil
 	m.columns = columns{epoch: m.columns.epoch}
 	m.recent.chunks = nil
 	m.table.reset(p.entries)

@@ -24,6 +24,7 @@ type Snapshot struct {
 	meta    Meta
 	total   Counters
 	inexact bool
+	moments iter.Seq[Moment]
 
 	subtrees struct {
 		once sync.Once
@@ -53,6 +54,10 @@ type Snapshot struct {
 		once sync.Once
 		cumulative
 	}
+	methods struct {
+		once sync.Once
+		sums []Counters
+	}
 }
 
 // Snapshot returns the map as it is. The writer calls it, and may go on while
@@ -71,6 +76,7 @@ func (m *Map) Snapshot() *Snapshot {
 		meta:    meta,
 		total:   m.total,
 		inexact: m.inexact,
+		moments: m.moments,
 	}
 }
 

@@ -25,6 +25,37 @@ func (s *Snapshot) Methods() iter.Seq[MethodProfile] {
 	}
 }
 
+// Cumulative returns the cumulative counters of all methods, by their ids, as [MethodProfile.Cumulative] has them. The
+// first call walks all contexts. That is a tenth of what the first [Snapshot.Methods] takes, which knows all edges. The
+// caller must not change the slice.
+func (s *Snapshot) Cumulative() []Counters {
+	s.methods.once.Do(func() { s.methods.sums = s.sumCumulative() })
+	return s.methods.sums
+}
+
+// sumCumulative adds up the nodes that are outermost of their method.
+func (s *Snapshot) sumCumulative() []Counters {
+	all, sums := make([]Counters, s.names.Len()), s.sums()
+	for n := range s.outermost() {
+		c, below := &all[s.at(n).method], sums.of(n)
+		*c = c.Add(below.counters())
+	}
+	for p := range s.PrunedMethods() {
+		all[p.Method] = all[p.Method].Add(p.Cumulative)
+	}
+	for n := range s.Nodes() {
+		if n.Method != NoMethod && n.Self.Activations > 0 {
+			all[n.Method] = all[n.Method].Add(Counters{Activations: n.Self.Activations})
+		}
+	}
+	for e := range s.PrunedEdges() {
+		if e.Callee != NoMethod {
+			all[e.Callee] = all[e.Callee].Add(Counters{Activations: e.Total.Activations})
+		}
+	}
+	return all
+}
+
 // Method returns the profile of one method, and whether it was sampled.
 func (s *Snapshot) Method(id MethodID) (MethodProfile, bool) {
 	methods := s.indexed().methods

@@ -25,6 +25,7 @@
 //	gosym       symbols of Go processes: program counter table, inlining, debug files
 //	jvm         what several wings read of JVMs: attach, recordings, names
 //	kallsyms    names of the kernel's functions
+//	moments     when samples were counted, in files
 //	perfevent   perf events: timers, watchpoints, breakpoints, rings, records
 //	privilege   the rights of this process: capabilities, seccomp, Landlock
 //	process     a process from outside: state, threads, CPU clock, memory, moments

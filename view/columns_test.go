@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ccmapd/ccmapd/ccmap"
 	"github.com/ccmapd/ccmapd/ccmap/query"
 	"github.com/ccmapd/ccmapd/internal/profiletest"
 	"github.com/ccmapd/ccmapd/internal/terminal"
@@ -30,7 +31,9 @@ func decode(t *testing.T, v, into any) {
 // drawing returns a profile with caught calls of phase 1, and the answers to all questions about it.
 func drawing(t *testing.T) (*Profile, map[string]View) {
 	t.Helper()
-	p := New("drawing", profiletest.Drawing(500).Snapshot())
+	m := profiletest.Drawing(500)
+	m.SetMoments(slices.Values([]ccmap.Moment{{Time: 5e8, Path: 1, Weight: profiletest.SampleNS}}))
+	p := New("drawing", m.Snapshot())
 	answers := map[string]View{}
 	for _, q := range Questions() {
 		v, err := answer(q, p, "all", "true")

@@ -17,7 +17,7 @@ import (
 // the list.
 func Questions() []Question {
 	return []Question{
-		topQuestion, contextsQuestion, sitesQuestion, receiversQuestion, pointsQuestion, queryQuestion, flameQuestion,
+		topQuestion, contextsQuestion, sitesQuestion, receiversQuestion, pointsQuestion, queryQuestion, linesQuestion, flameQuestion, heatQuestion,
 		overlapQuestion, diffQuestion, flameDiffQuestion,
 	}
 }

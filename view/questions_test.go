@@ -38,8 +38,8 @@ func TestQuestions(t *testing.T) {
 			}
 		}
 	}
-	if _, ok := QuestionNamed("heat"); ok {
-		t.Error("there is a question heat")
+	if _, ok := QuestionNamed("cold"); ok {
+		t.Error("there is a question cold")
 	}
 }
 

@@ -1,6 +1,7 @@
 package view
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"regexp"
@@ -49,23 +50,20 @@ func NewSearch(p *Profile, o SearchOptions) (*Search, error) {
 	}
 	found := make(query.Methods, p.Names().Len())
 	v := &Search{profile: p}
-	for profile := range p.Methods() {
-		method, cum := profile.Method(), profile.Cumulative()
+	for id, cum := range p.Cumulative() {
 		if cum.IsZero() {
 			continue
 		}
-		if found[profile.ID()], err = m.finds(method); err != nil {
+		method := p.Names().At(ccmap.MethodID(id))
+		if found[id], err = m.finds(method); err != nil {
 			return nil, err
 		}
-		if found[profile.ID()] {
+		if found[id] {
 			v.rows = append(v.rows, searchRow{method, cum})
 		}
 	}
 	slices.SortFunc(v.rows, func(a, b searchRow) int {
-		if c := p.measure.hotter(ByTime, a.cum, b.cum); c != 0 {
-			return c
-		}
-		return strings.Compare(a.method.Name+a.method.Signature, b.method.Name+b.method.Signature)
+		return cmp.Or(p.measure.hotter(ByTime, a.cum, b.cum), cmp.Compare(a.method.Name, b.method.Name), cmp.Compare(a.method.Signature, b.method.Signature))
 	})
 	v.total, v.found = sumOnce(p.Snapshot, found, v.rows), len(v.rows)
 	if o.Limit == 0 {

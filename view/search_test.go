@@ -23,6 +23,11 @@ func TestSearchCountsOnce(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		for id, got := range s.Cumulative() {
+			if m, seen := s.Method(ccmap.MethodID(id)); seen && got != m.Cumulative() || !seen && !got.IsZero() {
+				t.Errorf("method %d has %v, want %v", id, got, m.Cumulative())
+			}
+		}
 		want := int64(0)
 		for _, st := range stacksOf(s) {
 			if slices.ContainsFunc(st.frames, func(f stackFrame) bool { return strings.Contains(strings.ToLower(f.name), text) }) {
@@ -84,9 +89,23 @@ func TestSearchMatches(t *testing.T) {
 // BenchmarkSearch looks for methods among 5,000 in a profile of a million nodes.
 func BenchmarkSearch(b *testing.B) {
 	p, _ := millionNodes()
+	m := ccmap.New(ccmap.Options{})
+	if err := m.Merge(p.Snapshot); err != nil {
+		b.Fatal(err)
+	}
 	if _, err := NewSearch(p, SearchOptions{}); err != nil { // the first one sums the snapshot up, for all views
 		b.Fatal(err)
 	}
+	b.Run("for=text,first", func(b *testing.B) {
+		for b.Loop() {
+			b.StopTimer()
+			fresh := New("p", m.Snapshot())
+			b.StartTimer()
+			if _, err := NewSearch(fresh, SearchOptions{Text: "part7"}); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
 	for name, o := range map[string]SearchOptions{
 		"for=text": {Text: "part7"}, "for=expression": {Match: `part[0-9]7.*Method.*3$`}, "for=all": {},
 	} {

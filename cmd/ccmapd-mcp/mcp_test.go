@@ -80,7 +80,7 @@ func TestTools(t *testing.T) {
 	}
 	want := []string{"methods", "profiles"}
 	for _, q := range view.Questions() {
-		if q.Name != "flame" && q.Name != "flamediff" {
+		if q.Name != "flame" && q.Name != "flamediff" && q.Name != "heat" {
 			want = append(want, q.Name)
 		}
 	}

@@ -35,7 +35,7 @@ const (
 )
 
 // left are the questions whose answers are pictures.
-var left = []string{"flame", "flamediff"}
+var left = []string{"flame", "flamediff", "heat"}
 
 // newServer returns a server whose tools ask the routes of data.
 func newServer(data http.Handler, isDaemon bool) *mcp.Server {

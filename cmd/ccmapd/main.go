@@ -12,6 +12,7 @@
 //	mergefiles adds up the profiles of many files, in bounded memory
 //	coverage   adds the counts of Go's coverage files to a profile
 //	wasi       runs a WebAssembly module as a program for WASI preview 1
+//	sources    lines of source files below one directory, for the pages
 //	rootfs     one directory as a guest's file system, with no way out of it
 //	demo       the server that 'ccmapd demo' samples, which knows the truth
 package main

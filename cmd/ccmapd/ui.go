@@ -18,6 +18,7 @@ import (
 
 	"github.com/ccmapd/ccmapd/cmd/ccmapd/internal/browse"
 	"github.com/ccmapd/ccmapd/cmd/ccmapd/internal/livepage"
+	"github.com/ccmapd/ccmapd/cmd/ccmapd/internal/sources"
 	"github.com/ccmapd/ccmapd/cmd/internal/signals"
 	"github.com/ccmapd/ccmapd/daemon/api"
 	"github.com/ccmapd/ccmapd/daemon/client"
@@ -34,13 +35,16 @@ the name of a target, it shows what the daemon lets you see, and only reads.
 It listens on loopback, for one browser: the address has a secret that is used up when
 the page opens, within a minute. If it is opened twice, the page ends. As root, where
 there is no display, and with --no-open, no browser is started: open the address that
-is printed. Ctrl-C ends it. docs/http.md explains it, SECURITY.md what it defends.`
+is printed. Ctrl-C ends it. With --source the pages of methods have their source lines:
+this process reads them, no daemon does. docs/http.md has more, SECURITY.md what it
+defends.`
 
 const uiExample = `  ccmapd ui web.pb.gz                     a file
   ccmapd ui before.pb.gz after.pb.gz      two, compared
   ccmapd ui best:web web.pb.gz            a stored profile and a file
   ccmapd ui                               all targets of the daemon
   ccmapd ui @web                          one of them
+  ccmapd ui --source . web.pb.gz          with lines of the source files here
   ccmapd ui --no-open --port 8080 a.json  over 'ssh -L 8080:127.0.0.1:8080 HOST'`
 
 // uiFlags are the flags of ui.
@@ -48,6 +52,7 @@ type uiFlags struct {
 	noOpen     bool
 	port       uint16
 	sampleType string
+	source     string // directory; "": none
 }
 
 func newUICmd(env *environment) subcommand {
@@ -62,6 +67,7 @@ func newUICmd(env *environment) subcommand {
 	}
 	cmd.Flags().BoolVar(&f.noOpen, "no-open", false, "start no browser, but print the address")
 	cmd.Flags().Uint16Var(&f.port, "port", 0, "listen on port `N` of loopback; 0: any that is free")
+	cmd.Flags().StringVar(&f.source, "source", "", "show lines of the source files below `DIR` beside a method")
 	registerSampleType(cmd, &f.sampleType)
 	return subcommand{cmd, filesAlone}
 }
@@ -89,6 +95,11 @@ func runUI(ctx context.Context, env *environment, f uiFlags, args []string) erro
 		return err
 	}
 	defer s.close()
+	if f.source != "" {
+		if s.source, err = sources.Open(f.source); err != nil {
+			return withHint(err, "Name the directory that the program was built in.")
+		}
+	}
 	if proxied {
 		if err := env.process.NoNewPrivileges(); err != nil {
 			return err
@@ -165,6 +176,7 @@ type showing struct {
 	entry   string          // file that leads the browser to the page; "": no browser is opened
 	browser *browse.Browser // nil: none is opened
 	why     error           // no browser is opened; nil: the user wants none
+	source  *sources.Dir    // nil: no source files are shown
 }
 
 // newShowing opens the port, and prepares the browser.
@@ -231,17 +243,17 @@ func (s *showing) run(ctx context.Context, data http.Handler, page string) error
 	ctx, stop := signals.UntilInterrupted(ctx)
 	defer stop()
 	server := s.open(data, page)
-	s.announce(s.env.stderr, server.URL(page), "Ctrl-C ends it.")
+	s.announce(s.env.stderr, s.address(server, page), "Ctrl-C ends it.")
 	return explainShut(server.Serve(ctx))
 }
 
 // open has the browser open a page. From then on it must be served.
 func (s *showing) open(data http.Handler, page string) *pages.Server {
-	server := pages.NewServer(s.port, s.shell, pages.NewGate(nil), data)
+	server := pages.NewServer(s.port, s.shell, pages.NewGate(nil), s.source.Handler(data))
 	if s.browser == nil {
 		return server
 	}
-	err := makeEntry(s.entry, server.URL(page))
+	err := makeEntry(s.entry, s.address(server, page))
 	if err == nil {
 		err = s.browser.Open(s.entry)
 	}
@@ -255,6 +267,14 @@ func (s *showing) open(data http.Handler, page string) *pages.Server {
 		}
 	}()
 	return server
+}
+
+// address is where the browser enters. It tells the page whether there are source files.
+func (s *showing) address(server *pages.Server, page string) string {
+	if s.source == nil {
+		return server.URL(page)
+	}
+	return server.URL(page) + "&source=1"
 }
 
 // announce says where the page is.

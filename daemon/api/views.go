@@ -24,6 +24,7 @@ import (
 const (
 	metaName    = "meta"
 	methodsName = "methods"
+	momentsName = "moments"
 )
 
 // viewOfTarget answers the short form of a route.
@@ -47,17 +48,20 @@ func (c *call) viewOf(ref, name string) error {
 	case "map.json":
 		name = "map"
 	}
-	if name != "map" && !slices.Contains(viewNames(), name) {
+	if name != "map" && name != momentsName && !slices.Contains(viewNames(), name) {
 		return &view.Error{Code: view.CodeNoTarget, Err: fmt.Errorf("there is no view %q", name),
-			Hint: "There are map, profile.pb.gz, default.pgo, " + strings.Join(viewNames(), ", ") + "."}
+			Hint: "There are map, moments, profile.pb.gz, default.pgo, " + strings.Join(viewNames(), ", ") + "."}
 	}
 	s, err := c.snapshot(ref, q.text("event", ""))
 	if err != nil {
 		return err
 	}
 	a, err := c.shares.get(c.Context(), c.question(ref, name), [2]*ccmap.Snapshot{s}, func() (answer, error) {
-		if name == "map" {
+		switch name {
+		case "map":
 			return writeMap(ref, s, q)
+		case momentsName:
+			return writeMoments(s, q)
 		}
 		return writeView(ref, s, q, name)
 	})

@@ -36,6 +36,7 @@ type Reader struct {
 	Stored  Stored    // profiles that are stored here; nil: none
 
 	fetched map[string][]byte // by name
+	moments map[string][]byte // of some of these
 }
 
 // Stored opens stored profiles by names as best:web, of an event, "" for CPU time.
@@ -63,6 +64,7 @@ func (r *Reader) Read(ctx context.Context, where string, o export.ReadOptions) (
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", Name(where), err)
 	}
+	r.setMoments(m, where)
 	return m, nil
 }
 
@@ -99,7 +101,7 @@ func (r *Reader) Open(ctx context.Context, where string, limit int64) (io.ReadCl
 	case !IsRemote(where):
 		return os.Open(where)
 	}
-	data, err := r.get(ctx, where, limit)
+	data, err := r.get(ctx, where, "map", limit)
 	return body{bytes.NewReader(data), false}, err
 }
 
@@ -109,7 +111,11 @@ func (r *Reader) Fetch(ctx context.Context, where string, limit int64) (int64, e
 	if _, ok := r.fetched[where]; ok || !IsRemote(where) {
 		return 0, nil
 	}
-	data, err := r.get(ctx, where, limit)
+	data, err := r.get(ctx, where, "map", limit)
+	if err != nil {
+		return 0, err
+	}
+	beside, err := r.fetchMoments(ctx, where, limit-int64(len(data)))
 	if err != nil {
 		return 0, err
 	}
@@ -117,7 +123,7 @@ func (r *Reader) Fetch(ctx context.Context, where string, limit int64) (int64, e
 		r.fetched = make(map[string][]byte)
 	}
 	r.fetched[where] = data
-	return int64(len(data)), nil
+	return int64(len(data)) + beside, nil
 }
 
 // Size returns how many bytes a profile has as it is stored, 0 if that is not known, and whether

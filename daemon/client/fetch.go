@@ -31,11 +31,15 @@ const (
 // ErrNoDaemon means that no daemon answers.
 var ErrNoDaemon = errors.New("no daemon answers")
 
-// get fetches a remote profile of at most limit bytes.
-func (r *Reader) get(ctx context.Context, where string, limit int64) ([]byte, error) {
+// get fetches a part of a remote profile, of at most limit bytes: its "map", which is all that a URL names, or its
+// "moments".
+func (r *Reader) get(ctx context.Context, where, part string, limit int64) ([]byte, error) {
 	from, err := parse(where, r.sockets())
 	if err != nil {
 		return nil, err
+	}
+	if part != "map" {
+		from.url = from.url.JoinPath("..", part)
 	}
 	if r.Event != "" && from.sockets != nil { // a daemon's
 		from.url.RawQuery = url.Values{"event": {r.Event}}.Encode()

@@ -79,7 +79,7 @@ func escaped(parts []string) []string {
 }
 
 // kinds are the kinds of references to profiles of a daemon, or of a program that shows files.
-var kinds = []string{"live", "best", "recent", "period", "build", "up", "file"}
+var kinds = []string{"live", "best", "recent", "period", "build", "span", "up", "file"}
 
 // FullRef returns a reference with its kind: NAME alone is the live profile of a target.
 func FullRef(ref string) string {

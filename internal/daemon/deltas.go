@@ -66,6 +66,9 @@ func (p *periods) logRound(ctx context.Context, targets []*target, urgent urgenc
 		}
 	}
 	entries, err := gainOf(ctx, slots, whole, urgent)
+	for _, s := range slots {
+		p.keepMoments([]unfiled{s.unfiled}, false)
+	}
 	if err = errors.Join(err, p.append(entries)); err == nil {
 		p.acked.Store(time.Now().UnixNano())
 	}
@@ -138,6 +141,7 @@ func (s *ofTarget) gain(ctx context.Context, whole bool, urgent urgency) (entry,
 		return entry{}, fmt.Errorf("target %s: %w", s.target.Name, err)
 	}
 	before, key := s.logged, keyOf(s.target, s.of, now)
+	s.moments.of(key)
 	whole = whole || s.stream != nil && s.stream.Key() != key // its build was not known, or its owner is another
 	if whole {
 		before = s.filed

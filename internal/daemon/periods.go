@@ -33,7 +33,9 @@ type keeper interface {
 	Changed(of store.Key)
 	Offer(of store.Key, run *ccmap.Snapshot) error
 	Damage() string
-	SetBounds(keep time.Duration, maxBytes int64)
+	BeginMoments(of store.Key, from time.Time) (name string, err error)
+	AppendMoments(name string, chunk []byte) error
+	SetBounds(keep, moments time.Duration, maxBytes int64)
 	Retain(now time.Time)
 	Compact(ctx context.Context, now time.Time) (store.Compacted, error)
 	Close() error
@@ -112,6 +114,7 @@ func (p *periods) file(ctx context.Context, t *target) error {
 	var all error
 	for of, slots := range byMaker(t.shelf.unfiled()) {
 		path, err := p.fileSlots(ctx, t, of, slots)
+		p.keepMoments(slots, true)
 		switch {
 		case err != nil:
 			all = errors.Join(all, err)
@@ -211,6 +214,9 @@ func (p *periods) fileSlots(ctx context.Context, t *target, of maker, slots []un
 	merged.Meta().Settled = leastSettled(read)
 	if s := merged.Snapshot(); !s.Total().IsZero() {
 		key := keyOf(t, of, s)
+		for _, s := range slots {
+			s.moments.of(key)
+		}
 		if path, err = p.keeper.File(key, from, now, s, held...); err != nil {
 			return "", err
 		}

@@ -51,7 +51,7 @@ func filesIn(t *testing.T, dir string) (names []string, all []*ccmap.Snapshot) {
 func periodsIn(t *testing.T, dir string) (names []string, all []*ccmap.Snapshot) {
 	t.Helper()
 	err := fs.WalkDir(os.DirFS(dir), "targets", func(path string, e fs.DirEntry, err error) error {
-		if err == nil && e.Type().IsRegular() && !strings.HasPrefix(e.Name(), "best") {
+		if err == nil && e.Type().IsRegular() && strings.HasSuffix(e.Name(), ".json.zst") && !strings.HasPrefix(e.Name(), "best") {
 			names = append(names, path)
 		}
 		return err

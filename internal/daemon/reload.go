@@ -46,7 +46,7 @@ func (d *Daemon) Reload() error {
 	}
 	d.unreadable.Forget()
 	if d.periods.keeper != nil {
-		d.periods.keeper.SetBounds(c.Store.Keep, c.Store.MaxBytes)
+		d.periods.keeper.SetBounds(c.Store.Keep, c.Store.Moments, c.Store.MaxBytes)
 	}
 	d.apply(c, targets)
 	text := fmt.Sprintf("%d targets", len(c.Targets))

@@ -18,6 +18,7 @@ import (
 // their snapshots.
 type shelf struct {
 	aim
+	keepsMoments func() bool // asked for each new map; nil: none are kept
 
 	mu    sync.Mutex
 	slots []*slot
@@ -29,12 +30,14 @@ type shelf struct {
 // the other.
 //
 //	file, m                  never change; the map is the session's while the slot is busy
+//	moments                  never changes; its file under the target's filing
 //	filed … run              under the target's filing
 //	drifted                  atomic
 //	all others               under the shelf's mu
 type slot struct {
-	file process.FileID // of the executable
-	m    *ccmap.Map
+	file    process.FileID // of the executable
+	m       *ccmap.Map
+	moments *momentsOf // nil: they are not kept
 
 	owner   process.Owner // of all its processes: other users must not see their samples
 	build   string
@@ -68,9 +71,9 @@ func (h *shelf) takeSlot(owner process.Owner, file process.FileID, build string)
 		}
 	}
 	s := &slot{
-		file: file, owner: owner, build: build, busy: true, began: time.Now(), bound: h.MaxMemory,
-		m: ccmap.New(ccmap.Options{MaxBytes: h.MaxMemory, Window: h.Window}),
+		file: file, owner: owner, build: build, busy: true, began: time.Now(), bound: h.MaxMemory, moments: h.newMoments(),
 	}
+	s.m = ccmap.New(ccmap.Options{MaxBytes: h.MaxMemory, Window: h.Window, Moments: s.moments.add()})
 	h.slots = append(h.slots, s)
 	return s
 }
@@ -290,13 +293,14 @@ func (h *shelf) unfiled() (all []unfiled) {
 // adopt makes a free slot of what was counted before the daemon began: the next process of the build and the owner
 // goes on with it.
 func (h *shelf) adopt(r store.Recovered) error {
-	m := ccmap.New(ccmap.Options{MaxBytes: h.MaxMemory})
+	moments := h.newMoments()
+	m := ccmap.New(ccmap.Options{MaxBytes: h.MaxMemory, Moments: moments.add()})
 	if err := m.Merge(r.Map.Snapshot()); err != nil {
 		return err
 	}
 	m.SetWindow(h.Window) // of what comes: times of day of a run before say nothing about now
 	s := &slot{
-		m: m, owner: r.Key.Owner, build: r.Key.Build, last: m.Snapshot(), used: time.Now(), bound: h.MaxMemory,
+		m: m, moments: moments, owner: r.Key.Owner, build: r.Key.Build, last: m.Snapshot(), used: time.Now(), bound: h.MaxMemory,
 		process: process.Facts{PID: r.Process.PID, Started: r.Process.Started}, began: r.From, stream: r.Stream, noted: time.Now(),
 	}
 	s.logged = s.last

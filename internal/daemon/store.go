@@ -20,7 +20,7 @@ const storeTime = time.Minute
 // or the path to it, or another daemon has it. Without files it does nothing. Call it once, before Run.
 func (d *Daemon) OpenStore() error {
 	kept, err := openStore(d.Config().Store, func(s config.Store) (*store.Store, error) {
-		return store.Open(store.Options{Dir: s.Dir, Keep: s.Keep, MaxBytes: s.MaxBytes, Logger: d.log})
+		return store.Open(store.Options{Dir: s.Dir, Keep: s.Keep, MaxBytes: s.MaxBytes, Moments: s.Moments, Logger: d.log})
 	})
 	if kept == nil || err != nil {
 		return err

@@ -45,7 +45,7 @@ type target struct {
 func (m *means) newTarget(c config.Target) *target {
 	a := aim{c}
 	return &target{
-		means: m, aim: a, shelf: &shelf{aim: a}, tally: newTally(a), history: new(history),
+		means: m, aim: a, shelf: &shelf{aim: a, keepsMoments: m.keepsMoments}, tally: newTally(a), history: new(history),
 		filing: make(chan struct{}, 1), followers: make(map[int]*follower), hidden: make(map[int]bool),
 	}
 }

@@ -18,6 +18,7 @@
 //	targets/NAME/BUILD/EVENT/FROM-TO.json.zst         a period; FROM-TO.day.json.zst a day
 //	targets/NAME/BUILD/EVENT/best.json.zst            a second name of one of these, or the last one
 //	targets/NAME/BUILD/EVENT/phase-N.json.zst         the same, of a phase
+//	targets/NAME/BUILD/EVENT/FROM.moments             when samples were counted: package moments. Nothing depends on it
 //	targets/NAME/BUILD/records.log                    compile records: package compilation
 //	index                                             qualities of files: a cache
 //	merging                                           a merge of files that was not ended

@@ -122,14 +122,14 @@ func TestRetainBytes(t *testing.T) {
 		}
 	}
 	size := s.Reader().List(Filter{}).Entries[0].Size
-	s.SetBounds(0, 4*size+size/2)
+	s.SetBounds(0, 0, 4*size+size/2)
 	s.Retain(day.AddDate(1, 0, 0))
 	// 6 files of 3 builds, each best is the second: the first two go.
 	want := []string{"web/b period 10", "web/b best 11", "web/b period 11", "web/c period 20", "web/c best 21", "web/c period 21"}
 	if diff := cmp.Diff(want, listed(s)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
-	s.SetBounds(0, 1)
+	s.SetBounds(0, 0, 1)
 	s.Retain(day.AddDate(1, 0, 0))
 	entries := s.Reader().List(Filter{}).Entries
 	if len(entries) != 2 || entries[0].Kind != KindBest || entries[1].Kind != KindBest || entries[0].Build != "b" {

@@ -53,6 +53,7 @@ const (
 
 	periodTime = "20060102T150405.000Z"
 	fileType   = ".json.zst"
+	momentType = ".moments"
 	bestStem   = "best"
 	phaseStem  = "phase-"
 	dayMark    = ".day"

@@ -28,6 +28,7 @@ const (
 	KindBest    Kind = "best"    // the best file of a build, which may be a period's, too: sums leave it out
 	KindPhase   Kind = "phase"   // the best file of a phase of a build: as KindBest
 	KindRunning Kind = "running" // of the log
+	KindMoments Kind = "moments" // a file of moments, of which an entry has those of its time
 )
 
 // Entry is a stored profile.
@@ -278,9 +279,20 @@ func (r *Reader) read(e Entry, l *load) (*ccmap.Map, error) {
 	return all.Map, nil
 }
 
-// Sum returns the sum of entries, which [Reader.Resolve] gives.
+// Sum returns the sum of entries, which [Reader.Resolve] gives. With moments among them, it is the profile of these.
 func (r *Reader) Sum(entries []Entry) (*ccmap.Map, error) {
-	l, sum := newLoad(r.within), ccmap.New(ccmap.Options{})
+	l := newLoad(r.within)
+	files, moments := splitMoments(entries)
+	sum, err := r.sum(files, l)
+	if err == nil && len(moments) > 0 {
+		sum, err = r.span(sum.Snapshot(), moments, l)
+	}
+	return sum, err
+}
+
+// sum adds entries up, within a load.
+func (r *Reader) sum(entries []Entry, l *load) (*ccmap.Map, error) {
+	sum := ccmap.New(ccmap.Options{})
 	for _, e := range entries {
 		m, err := r.read(e, l)
 		switch {

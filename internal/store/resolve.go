@@ -14,14 +14,14 @@ import (
 
 // Reference names stored profiles: KIND:NAME[@AT].
 type Reference struct {
-	Kind  string // "best", "recent", "period" or "build"
+	Kind  string // "best", "recent", "period", "build" or "span"
 	Name  string // of the target
-	At    string // the beginning of a build id, or a time; empty: the latest
+	At    string // the beginning of a build id, a time, or for a span FROM..TO; empty: the latest
 	Event string // empty: cpu
 }
 
 // Kinds lists the kinds of references.
-func Kinds() []string { return []string{"best", "recent", "period", "build"} }
+func Kinds() []string { return []string{"best", "recent", "period", "build", "span"} }
 
 // IsReference reports whether a name begins as one of a stored profile does, with a kind.
 func IsReference(name string) bool {
@@ -59,6 +59,7 @@ func (r Reference) String() string {
 //	recent    the running period of the build, or its last one
 //	period    the periods that began on a day, in an hour, or that a moment lies in; the last one by default
 //	build     all of the build, the running period included
+//	span      the moments from one time to another, or of a day or an hour; of the last 24 hours by default
 //
 // An error has candidates, and a code: no-target for what does not exist, usage for what cannot be.
 func (r *Reader) Resolve(ref Reference, f Filter, now time.Time) ([]Entry, error) {
@@ -78,6 +79,8 @@ func (r *Reader) Resolve(ref Reference, f Filter, now time.Time) ([]Entry, error
 		return ofBuild(own, ref, KindPeriod, KindRunning)
 	case "period":
 		return periods(own, ref, now)
+	case spanKind:
+		return r.spanOf(own, ref, f, now)
 	}
 	return nil, &advice.Error{Code: advice.CodeUsage, Candidates: Kinds(), Err: fmt.Errorf("unknown kind %q", ref.Kind)}
 }

@@ -38,15 +38,15 @@ const (
 	looksAtOnce = 32
 )
 
-// SetBounds changes how long files are kept, and how large they may be together.
-func (s *Store) SetBounds(keep time.Duration, maxBytes int64) {
+// SetBounds changes how long files and moments are kept, and how large all may be together.
+func (s *Store) SetBounds(keep, moments time.Duration, maxBytes int64) {
 	s.filing.Lock()
 	defer s.filing.Unlock()
-	s.Keep, s.MaxBytes = keep, maxBytes
+	s.Keep, s.Moments, s.MaxBytes = keep, moments, maxBytes
 }
 
 // Retain removes the files that are older than permitted, and then the oldest, until the rest is small enough, the
-// log included. The best files of the last two builds of a target stay; the best file of another build goes with the
+// log included. Moments go first, the oldest of them: they have a tenth of the room. The best files of the last two builds of a target stay; the best file of another build goes with the
 // last of its periods. It touches no file of another name, and looks at some files that the index does not know.
 func (s *Store) Retain(wall time.Time) {
 	s.filing.Lock()
@@ -59,8 +59,9 @@ func (s *Store) Retain(wall time.Time) {
 	if w.first != nil {
 		s.log.Warn("skipped names in the store", "names", w.skipped, "first", w.first)
 	}
-	r := &retaining{Store: s, sizes: newSizes(w.files, s.LogBytes()+sizeOf(w.records))}
-	r.now = s.retention.now(wall, time.Since(s.opened), latestOf(wall, w.files))
+	r := &retaining{Store: s, sizes: newSizes(w.files, s.LogBytes()+sizeOf(w.records)+sizeOf(w.moments))}
+	r.now = s.retention.now(wall, time.Since(s.opened), latestOf(wall, slices.Concat(w.files, w.moments)))
+	r.removeMoments(w.moments)
 	r.removeOld(w.files)
 	r.removeRecords(w.records)
 	s.index.keep(r.there)

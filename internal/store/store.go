@@ -27,6 +27,7 @@ type Options struct {
 	Dir      string
 	Keep     time.Duration // how long files are kept; 0: no bound
 	MaxBytes int64         // of all files and the log; 0: no bound
+	Moments  time.Duration // how long moments are kept; 0: as other files
 	Logger   *slog.Logger  // nil: none
 
 	Progress func(done, of int) // Compact calls it before each day; nil: not
@@ -45,7 +46,7 @@ var ErrNewer = errors.New("the store was written by a later version")
 //
 //	journal, ledger, unconfirmed, recovered, damage, closed    under mu: one append at a time
 //	index … recorded    under filing: one change of the files at a time. filing is locked before mu
-//	Options                     Keep and MaxBytes under filing; the others never change
+//	Options                     Keep, MaxBytes and Moments under filing; the others never change
 type Store struct {
 	Options
 	disk fileSystem

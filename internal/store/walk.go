@@ -32,6 +32,7 @@ type walker struct {
 	disk    fileSystem
 	files   []found
 	records []found // files of compile records: of their names the owner alone
+	moments []found // files of moments, which end when they were written to last
 	skipped int     // names that are no files of the store, and directories that cannot be read
 	first   error
 }
@@ -97,7 +98,14 @@ func (w *walker) build(target, build string) {
 func (w *walker) event(target, build, event string) {
 	dir := path.Join(targetsDir, target, build, event)
 	for _, info := range w.list(dir) {
-		w.file(found{target: target, build: build, event: event}, dir, info, func(fileName) bool { return true })
+		f := found{target: target, build: build, event: event}
+		if n, ok := parseMomentsName(info.Name()); ok && info.Mode().IsRegular() {
+			n.to = info.ModTime().UTC()
+			f.fileName, f.path, f.info = n, path.Join(dir, info.Name()), info
+			w.moments = append(w.moments, f)
+			continue
+		}
+		w.file(f, dir, info, func(fileName) bool { return true })
 	}
 }
 

@@ -8,6 +8,8 @@ export interface Found extends Counters { method: string; signature?: string }
 export interface Search { total: Counters; found: number; methods: Found[] }
 export interface Call extends Counters { method: string; signature?: string; file?: string; line?: number }
 export interface Query { total: Counters; distinct: Counters; self: Counters; callers: Call[]; callees: Call[] }
+export interface Heat { from: string; column_ns: number; rows: number; values: number[]; focus_values?: number[]; profile: any }
+export interface Line { method: string; signature?: string; file?: string; line?: number; self: Counters; cum: Counters }
 export interface FlameQuery { path?: string; invert?: boolean; by?: string; width: number; root?: string; recent?: boolean }
 
 export interface File { ref: string; name: string; text: string }
@@ -21,6 +23,9 @@ export interface Source {
   top(ref: string, sort: string, recent: boolean): Promise<TopRow[]>;
   search(ref: string, text: string, recent: boolean): Promise<Search>;
   query(ref: string, path: string, recent: boolean): Promise<Query>;
+  lines(ref: string, method: string): Promise<Line[]>;
+  source(file: string): Promise<string[]>; // lines; none: there is no such file, or the user shows none
+  heat(ref: string, path: string): Promise<Heat>;
   flamediff(a: string, b: string, q: FlameQuery): Promise<Graph>;
   overlap(a: string, b: string, by: string): Promise<any>;
   diff(a: string, b: string, by: string): Promise<any>;
@@ -39,16 +44,17 @@ export function widthOf(pixels: number): number {
   return width;
 }
 
-const sessionKey = "ccmapd";
+const sessionKey = "ccmapd", sourceKey = "ccmapd-source";
 
 // enter exchanges the secret in the address for a session, once, and takes it out of the address.
 async function enter(): Promise<void> {
-  const token = new URLSearchParams(location.hash.slice(1)).get("token");
+  const given = new URLSearchParams(location.hash.slice(1)), token = given.get("token");
   if (token === null) return;
   history.replaceState(null, "", location.pathname + location.search);
   const answer = await fetch("/session", { method: "POST", headers: { Authorization: "Bearer " + token } });
   if (!answer.ok) throw await problemOf(answer);
   sessionStorage.setItem(sessionKey, (await answer.json()).session);
+  sessionStorage.setItem(sourceKey, given.get("source") ?? "");
 }
 
 async function problemOf(answer: Response): Promise<Problem> {
@@ -147,6 +153,12 @@ export class Remote implements Source {
   search(ref: string, text: string, recent: boolean) { return this.of(ref, "methods", { q: text, recent }); }
 
   query(ref: string, path: string, recent: boolean) { return this.of(ref, "query", { path, limit: 100, recent }); }
+
+  async lines(ref: string, method: string) { return (await this.of(ref, "lines", { method })).lines; }
+
+  async source(file: string) { return sessionStorage.getItem(sourceKey) ? (await this.get("source", { file })).lines : []; }
+
+  heat(ref: string, path: string) { return this.of(ref, "heat", { method: path }); }
 
   async flamediff(a: string, b: string, q: FlameQuery) {
     return fromJSON(await this.get("flamediff", { a, b, by: q.by, width: q.width, root: q.root }));

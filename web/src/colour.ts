@@ -34,20 +34,3 @@ export function changeColour(c: Change | undefined): string {
   const strength = Math.min(1, Math.abs(c.points) / 10);
   return `hsl(${c.points > 0 ? 30 : 210} 85% ${Math.round(82 - 16 * strength)}%)`;
 }
-
-// hatch draws lines over a significant change, which lean to the right for more.
-export function hatch(c: CanvasRenderingContext2D, x: number, y: number, w: number, height: number, isMore: boolean): void {
-  c.save();
-  c.beginPath();
-  c.rect(x, y, w, height);
-  c.clip();
-  c.strokeStyle = "rgb(0 0 0 / 25%)";
-  c.lineWidth = 1;
-  c.beginPath();
-  for (let at = Math.max(x, 0) - height; at < Math.min(x + w, 8192); at += 6) {
-    c.moveTo(at, isMore ? y + height : y);
-    c.lineTo(at + height, isMore ? y : y + height);
-  }
-  c.stroke();
-  c.restore();
-}

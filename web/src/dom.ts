@@ -19,6 +19,13 @@ export function replace(e: Element, ...children: Child[]): void {
   e.replaceChildren(...children.filter((c): c is Node | string => c !== null));
 }
 
+// download hands a file to the user.
+export function download(file: Blob, name: string): void {
+  const href = URL.createObjectURL(file);
+  h("a", { href, download: name }).click();
+  setTimeout(() => URL.revokeObjectURL(href), 60_000); // when the browser has read it
+}
+
 const mostName = 512; // characters
 
 // shown returns a name as it can be shown: characters that are invisible or turn text around are replaced, and one that

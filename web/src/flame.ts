@@ -2,11 +2,16 @@
 // readers of screens, who have the table (treegrid.ts).
 import { h, percent, shown } from "./dom";
 import { type Graph, childrenOf, nameOf, shareOf } from "./graph";
-import { changeColour, frameColour, hatch } from "./colour";
+import { changeColour, frameColour } from "./colour";
+import { CanvasPen, type Pen, SVGPen } from "./pen";
 
 const rowHeight = 20, charWidth = 6.7, padding = 3, leastWidth = 0.4; // px
+const highest = 8192, sharp = 2, svgType = "image/svg+xml"; // of pictures: px, pixels to a px
 
 export interface FlameActions { pick(frame: number): void; zoom(frame: number): void; focus(frame: number): void }
+
+// One listener for all pictures: one of each would keep those that are shown no more.
+matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => document.querySelectorAll(".flame").forEach((e) => e.dispatchEvent(new Event("scroll"))));
 
 export class Flame {
   readonly element: HTMLElement;
@@ -68,60 +73,66 @@ export class Flame {
     this.canvas.height = height * ratio;
     this.canvas.style.width = width + "px";
     this.canvas.style.height = height + "px";
-    const c = this.canvas.getContext("2d", { alpha: false })!;
-    const style = getComputedStyle(this.element);
-    c.setTransform(ratio, 0, 0, ratio, 0, 0);
-    c.fillStyle = style.backgroundColor;
-    c.fillRect(0, 0, width, height);
-    c.font = "11px ui-monospace, monospace";
-    c.textBaseline = "middle";
+    this.render(new CanvasPen(this.canvas.getContext("2d", { alpha: false })!, ratio), g, width, height, this.element.scrollTop);
+    this.element.dataset.drawn = String(this.drawn);
+  }
+
+  // render draws the rows that are in view.
+  private render(c: Pen, g: Graph, width: number, height: number, scrolled: number): void {
+    c.rect(0, 0, width, height, getComputedStyle(this.element).backgroundColor);
     this.scale = width / (g.width[this.root] || 1);
     this.drawn = 0;
     for (let row = 0; row < this.rows.length; row++) {
-      const y = this.top(row) - this.element.scrollTop;
+      const y = this.top(row) - scrolled;
       if (y + rowHeight < 0 || y > height) continue;
       this.filled = -1;
       for (const i of this.rows[row]) this.frame(c, g, i, y);
       for (const i of this.rows[row - 1] ?? []) if (g.more[i] > 0) this.rest(c, g, i, y);
     }
-    this.element.dataset.drawn = String(this.drawn);
+  }
+
+  // picture returns all rows as an image: of a type that a canvas has, or as SVG.
+  async picture(type: string): Promise<Blob> {
+    const g = this.graph!, width = this.element.clientWidth, height = Math.min(this.rows.length * rowHeight, highest);
+    if (type === svgType) {
+      const pen = new SVGPen(width, height);
+      this.render(pen, g, width, height, 0);
+      return new Blob([pen.document()], { type });
+    }
+    const canvas = h("canvas", { width: width * sharp, height: height * sharp });
+    this.render(new CanvasPen(canvas.getContext("2d", { alpha: false })!, sharp), g, width, height, 0);
+    return new Promise((done, failed) => canvas.toBlob((b) => b ? done(b) : failed(new Error("The picture is too large.")), type));
   }
 
   private x(g: Graph, left: number): number { return (left - g.left[this.root]) * this.scale; }
 
-  private frame(c: CanvasRenderingContext2D, g: Graph, i: number, y: number): void {
+  private frame(c: Pen, g: Graph, i: number, y: number): void {
     const w = g.width[i] * this.scale, x = this.x(g, g.left[i]), change = g.changes.get(i);
     if (w < leastWidth) { // of those at one pixel the first is drawn
       if (Math.floor(x) === this.filled) return;
       this.filled = Math.floor(x);
     }
-    c.fillStyle = g.sides.length > 1 ? changeColour(change) : frameColour(nameOf(g, i), g.sides[0].self[i] / (g.sides[0].value[i] || 1));
-    if (this.marks && !this.marks[i]) c.fillStyle = "#cfd3d8";
-    c.fillRect(x, y, Math.max(w - 0.5, 0.5), rowHeight - 1);
-    if (change) hatch(c, x, y, w, rowHeight - 1, change.points > 0);
-    if (i === this.picked) {
-      c.strokeStyle = "#0a58ca";
-      c.lineWidth = 2;
-      c.strokeRect(x + 1, y + 1, Math.max(w - 2.5, 1), rowHeight - 3);
-    }
+    let colour = g.sides.length > 1 ? changeColour(change) : frameColour(nameOf(g, i), g.sides[0].self[i] / (g.sides[0].value[i] || 1));
+    if (this.marks && !this.marks[i]) colour = "#cfd3d8";
+    c.rect(x, y, Math.max(w - 0.5, 0.5), rowHeight - 1, colour);
+    if (change) c.hatch(x, y, w, rowHeight - 1, change.points > 0);
+    if (i === this.picked) c.outline(x + 1, y + 1, Math.max(w - 2.5, 1), rowHeight - 3);
     this.drawn++;
     const sign = change ? (change.points > 0 ? "▲" : "▼") : "";
     this.text(c, sign + short(shown(nameOf(g, i), 200)), x, y, w);
   }
 
-  private rest(c: CanvasRenderingContext2D, g: Graph, i: number, y: number): void {
+  private rest(c: Pen, g: Graph, i: number, y: number): void {
     const { left, width } = restPlace(g, i), w = width * this.scale;
     if (w < leastWidth) return;
-    c.fillStyle = "#b6bcc4";
-    c.fillRect(this.x(g, left), y, Math.max(w - 0.5, 0.5), rowHeight - 1);
+    c.rect(this.x(g, left), y, Math.max(w - 0.5, 0.5), rowHeight - 1, "#b6bcc4");
     this.text(c, "(" + g.more[i] + " more)", this.x(g, left), y, w);
   }
 
-  private text(c: CanvasRenderingContext2D, text: string, x: number, y: number, w: number): void {
+  private text(c: Pen, text: string, x: number, y: number, w: number): void {
     const from = Math.max(x, 0), fits = Math.floor((x + w - from - 2 * padding) / charWidth);
     if (fits < 3) return;
-    c.fillStyle = "#111";
-    c.fillText(text.length > fits ? text.slice(0, fits - 1) + "…" : text, from + padding, y + rowHeight / 2);
+    c.text(text.length > fits ? text.slice(0, fits - 1) + "…" : text, from + padding, y + rowHeight / 2);
   }
 
   // at returns the frame at the pointer, that of what is summed up for the rest of a frame; -1: none.

@@ -1,6 +1,6 @@
 // The flame graph of a profile: from the roots, or of a method, both ways.
 import { widthOf } from "./api";
-import { count, h, percent, plural, replace, shown } from "./dom";
+import { count, download, h, percent, plural, replace, shown } from "./dom";
 import { Flame } from "./flame";
 import { type Graph, nameOf, pathOf } from "./graph";
 import { type Context, change, choice, command, fileOf, link, searchBox, strip } from "./page";
@@ -31,7 +31,9 @@ export class View {
     };
     this.picture = new Flame(actions, up);
     this.tree = new TreeGrid(actions, label);
-    this.element = h("section", { "aria-label": label }, this.crumbs, this.picture.element, this.detail, this.tree.element);
+    const save = (name: string, type: string) => h("button", { click: () => { void this.picture.picture(type).then((b) => download(b, "flame." + name)); } }, "Save as " + name.toUpperCase());
+    this.element = h("section", { "aria-label": label }, this.crumbs, this.picture.element, this.detail, this.tree.element,
+      h("p", { class: "save" }, save("svg", "image/svg+xml"), " ", save("png", "image/png")));
   }
 
   show(graph: Graph, root: number, above: Crumb[], search: string): void {

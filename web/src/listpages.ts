@@ -1,5 +1,5 @@
-// Pages of lists: the hottest methods, and paths of calls.
-import type { Call, Counters, TopRow } from "./api";
+// Pages of lists: profiles, the hottest methods, and paths of calls.
+import type { Call, Counters, Line, TopRow } from "./api";
 import { count, h, percent, plural, quantity, replace, shown } from "./dom";
 import { methodLink } from "./flamepage";
 import { type Context, change, command, fileOf, link, searchBox, strip } from "./page";
@@ -51,7 +51,26 @@ export async function queryPage(c: Context): Promise<HTMLElement[]> {
     h("p", {}, link(c, "flame graph, both ways", "flame", ref, { path, recent: recent ? "1" : undefined })),
     table("callers", columns(extend((name) => isPath ? name + " > " + path : name)), q.callers), table("callees", columns(extend((name) => isPath ? path + " > " + name : name)), q.callees),
     command("query", recent ? "--recent" : "", fileOf(meta, ref), path));
+  if (!isPath && !recent) all.push(await linesOf(c, path, meta), command("lines", fileOf(meta, ref), path));
   return all;
+}
+
+const around = 3, mostSource = 2000; // lines of source
+
+// linesOf lists the lines of a method, and between them those of its source file, if the user shows it.
+async function linesOf(c: Context, path: string, meta: any): Promise<HTMLElement> {
+  const lines = await c.source.lines(c.state.ref, path).catch(() => []), file = lines.find((r) => r.file)?.file ?? "";
+  const source = file !== "" ? await c.source.source(file) : [];
+  const columns: Column<Partial<Line>>[] = [
+    { name: "line", cell: (r) => r.line ? String(r.line) : "–" }, { name: "self", cell: (r) => r.self ? quantity(r.self.time_ns, meta.unit) : "" },
+    { name: "cum", cell: (r) => r.cum ? quantity(r.cum.time_ns, meta.unit) : "" }, { name: "cum %", cell: (r) => r.cum ? part(r.cum) : "" },
+  ];
+  if (source.length === 0) return table("lines" + (file !== "" ? " of " + shown(file) : ""), columns, lines);
+  columns.push({ name: "source", isText: true, cell: (r) => h("code", {}, shown((source[(r.line ?? 0) - 1] ?? "").replaceAll("\t", "    "), 400)) });
+  const known = lines.map((r) => r.line ?? 0).filter((n) => n > 0), first = Math.max(1, Math.min(...known) - around);
+  const all: Partial<Line>[] = lines.filter((r) => !r.line);
+  for (let n = first; n <= Math.min(Math.max(...known) + around, source.length, first + mostSource); n++) all.push(lines.find((r) => r.line === n) ?? { line: n });
+  return table("lines of " + shown(file), columns, all);
 }
 
 // complete lists names that go on with what is typed, after the last '>'.

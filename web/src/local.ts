@@ -1,6 +1,6 @@
 // The data of a single file: the frames of one profile, or of two, and the answers about both. Views are computed
 // from the frames, as the commands compute them from the profile.
-import type { Call, Counters, FlameQuery, Query, Search, Source, TopRow } from "./api";
+import type { Call, Counters, FlameQuery, Line, Query, Search, Source, TopRow } from "./api";
 import { Problem } from "./api";
 import { type Change, type Graph, type Side, finish, nameOf } from "./graph";
 
@@ -84,6 +84,25 @@ export class Local implements Source {
   async overlap() { return this.data.overlap; }
   async diff() { return this.data.diff; }
   async receivers() { return this.data.receivers; }
+  async source(): Promise<string[]> { return []; }
+
+  // lines are of the outermost frames of a method. A page does not have the line that a sample was taken in.
+  async lines(_ref: string, method: string): Promise<Line[]> {
+    const g = this.one, own = this.ownSamples(), byLine = new Map<number, { self: number[]; below: number[] }>();
+    const at = (line: number) => byLine.get(line) ?? byLine.set(line, { self: [], below: [] }).get(line)!;
+    for (const end of outermost(g, this.ends(method))) {
+      at(0).self.push(end);
+      for (let c = end + 1; c <= g.last[end]; c = g.last[c] + 1) at(g.line[c]).below.push(c);
+    }
+    return [...byLine].sort(([a], [b]) => a - b).map(([line, { self, below }]) => {
+      const itself = self.reduce((s, i) => this.add(s, g.more[i] === 0 ? own[i] : 0, g.sides[0].self[i]), this.counters(0, 0)), calls = this.sum(below);
+      return { method, line: line || undefined, self: itself, cum: this.add(calls, itself.samples, itself.time_ns) };
+    }).filter((r) => r.cum.time_ns > 0 || r.cum.samples > 0);
+  }
+
+  private add(c: Counters, samples: number, value: number): Counters { return this.counters(c.samples + samples, c.time_ns + value); }
+
+  async heat(): Promise<never> { throw new Problem("The page does not say when its samples were taken.", ""); }
   async flamediff(_a: string, _b: string, q: FlameQuery) { return grow(this.whole, [{ at: 0, of: 0 }], q, false); }
 
   async flame(_ref: string, q: FlameQuery) {

@@ -12,11 +12,12 @@ import { embedded } from "./local";
 import { type Context, change, tabs } from "./page";
 import { receiversPage } from "./receiverspage";
 import { Address, type Page, type State } from "./state";
+import { timePage } from "./timepage";
 import { tuningPage } from "./tuningpage";
 
 const pages: Record<Page, (c: Context) => Promise<HTMLElement[]>> = {
   home: homePage, flame: flamePage, top: topPage, method: queryPage, query: queryPage, receivers: receiversPage, tuning: tuningPage,
-  compare: comparePage, doctor: doctorPage, help: homePage,
+  time: timePage, compare: comparePage, doctor: doctorPage, help: homePage,
 };
 
 // changes reports whether a page shows what goes on.

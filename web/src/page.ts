@@ -81,6 +81,11 @@ export function tabs(c: Context, compares: boolean): HTMLElement {
   };
   const all = ref === "" ? [] : [tab("Flame", "flame"), tab("Top", "top"), tab("Paths", "query"), tab("Receivers", "receivers")];
   if (ref.startsWith("live:") && !c.isFile) all.push(tab("Tuning", "tuning"));
+  if (/^(live|span):/.test(ref) && !c.isFile) {
+    const time = link(c, "Time", "time", ref.replace(/^live:([^:]*).*/, "span:$1"));
+    if (page === "time") time.setAttribute("aria-current", "page");
+    all.push(time);
+  }
   if (compares) all.push(tab("Compare", "compare"));
   if (!c.isFile) all.unshift(link(c, "Profiles", "home", ""));
   return h("nav", { "aria-label": "pages" }, ...all);

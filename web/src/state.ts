@@ -1,11 +1,11 @@
 // What is shown is in the address: back and forward work, and every view can be linked. In a single file the address
 // that counts is behind the '#'.
 
-export type Page = "home" | "flame" | "top" | "method" | "query" | "receivers" | "tuning" | "compare" | "doctor" | "help";
+export type Page = "home" | "flame" | "top" | "method" | "query" | "receivers" | "tuning" | "time" | "compare" | "doctor" | "help";
 
 export interface State { page: Page; ref: string; params: URLSearchParams }
 
-const pages: Page[] = ["flame", "top", "method", "query", "receivers", "tuning"];
+const pages: Page[] = ["flame", "top", "method", "query", "receivers", "tuning", "time"];
 
 export class Address {
   // own is the profile of a single file, "" for a server.
@@ -19,6 +19,7 @@ export class Address {
     if (kind === "compare") return { page: "compare", ref: this.own || params.get("b") || "", params };
     if (kind === "doctor") return { page: "doctor", ref: "", params };
     if (kind === "p" && ref) return { page: pages.find((p) => p === page) ?? "flame", ref, params };
+    if (kind === "t" && ref && page === "time") return { page: "time", ref: "span:" + ref, params };
     if (kind === "t" && ref) return { page: pages.find((p) => p === page) ?? "flame", ref: "live:" + ref, params };
     return { page: "home", ref: "", params };
   }

@@ -93,6 +93,7 @@ type Store struct {
 	Every    time.Duration // between two rounds of the log
 	Keep     time.Duration // older files are removed; 0: never
 	MaxBytes int64         // of all files; 0: no limit
+	Moments  time.Duration // how long it is kept when samples were counted; 0: not at all
 }
 
 // IsAt reports whether files are kept at the same place, or both times nowhere.

@@ -146,6 +146,7 @@ func (s *Store) fields() []field {
 		{"every", duration(&s.Every, time.Second, time.Hour, false)},
 		{"keep", duration(&s.Keep, time.Minute, 36500*day, true)},
 		{"max_bytes", size(&s.MaxBytes, figure.MiB)},
+		{"moments", duration(&s.Moments, time.Minute, 36500*day, true)},
 	}
 }
 

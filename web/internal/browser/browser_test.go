@@ -215,10 +215,15 @@ func command(t *testing.T, args ...string) []byte {
 // asked returns the JSON of a command.
 func asked[T any](t *testing.T, args ...string) (v T) {
 	t.Helper()
-	if err := json.Unmarshal(command(t, append(args, "--json")...), &v); err != nil {
-		t.Fatalf("ccmapd %v: %v", args, err)
-	}
+	decode(t, command(t, append(args, "--json")...), &v)
 	return v
+}
+
+func decode(t *testing.T, text []byte, to any) {
+	t.Helper()
+	if err := json.Unmarshal(text, to); err != nil {
+		t.Fatalf("%v: %.300s", err, text)
+	}
 }
 
 // page writes the page of profiles, and returns its address.

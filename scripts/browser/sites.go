@@ -1,0 +1,121 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os/exec"
+	"strings"
+	"time"
+)
+
+// site is a web view of a profile.
+type site struct {
+	name  string
+	start func(context.Context) (address string, cmd *exec.Cmd, err error)
+	drawn string // is true when the picture is there
+	hover string // moves the pointer over the graph, to a place of its number i
+	zoom  string // clicks on a frame; and again, to come back
+	reads []read // questions of the page's own server
+}
+
+// read is a question that a page asks.
+type read struct{ name, route, again string } // again: parameters of another one
+
+// ours is 'ccmapd ui'.
+func ours(b *browsing) site {
+	const clickAt = `const c = document.querySelector(".flame canvas"), r = c.getBoundingClientRect();
+		const at = { clientX: r.left + 40, clientY: r.top + 20 * level + 10, bubbles: true };
+		c.dispatchEvent(new MouseEvent("click", at))`
+	return site{
+		name:  "ccmapd",
+		start: func(ctx context.Context) (string, *exec.Cmd, error) { return startOurs(ctx, b.Ccmapd, b.profile) },
+		drawn: `document.body.dataset.state === "shown" && Number(document.querySelector(".flame")?.dataset.drawn) > 0`,
+		hover: `{ const c = document.querySelector(".flame canvas"), r = c.getBoundingClientRect();
+			c.dispatchEvent(new MouseEvent("mousemove", { clientX: r.left + 20 + 17 * i, clientY: r.top + 20 * (1 + i % 8) + 10, bubbles: true })) }`,
+		zoom: `{ const level = 2; if (location.search.includes("root=")) history.back(); else { ` + clickAt + ` } }
+			document.querySelector(".flame").removeAttribute("data-drawn")`,
+		reads: []read{
+			{"search of a text: first, again", "/v1/p/file:1/methods?q=method77", "&limit=7"}, {"search of an expression", "/v1/p/file:1/methods?match=Method7.%24", "&limit=7"},
+			{"10,000 frames, asked for", "/v1/p/file:1/flame?width=10000&frames=20000", "&by=samples"},
+		},
+	}
+}
+
+// theirs is google/pprof's.
+func theirs(b *browsing, pprof string) site {
+	return site{
+		name:  "pprof",
+		start: func(ctx context.Context) (string, *exec.Cmd, error) { return startTheirs(ctx, pprof, b.profile) },
+		drawn: `document.querySelectorAll(".boxbg").length > 1`,
+		hover: `{ const all = document.querySelectorAll(".boxbg"), e = all[i % all.length]; e.dispatchEvent(new MouseEvent("mouseenter")) }`,
+		zoom: `{ const all = document.querySelectorAll(".boxbg"); const e = all[Math.min(3, all.length - 1)];
+			e.dispatchEvent(new MouseEvent("mousedown", { bubbles: true })); e.dispatchEvent(new MouseEvent("click", { bubbles: true })) }`,
+	}
+}
+
+func startOurs(ctx context.Context, ccmapd string, profiles ...string) (string, *exec.Cmd, error) {
+	cmd := exec.CommandContext(ctx, ccmapd, append([]string{"ui", "--no-open"}, profiles...)...)
+	out, err := cmd.StderrPipe()
+	if err != nil {
+		return "", nil, err
+	}
+	if err := cmd.Start(); err != nil {
+		return "", nil, err
+	}
+	lines := bufio.NewScanner(out)
+	for lines.Scan() {
+		if address, ok := strings.CutPrefix(lines.Text(), "  http://"); ok {
+			go io.Copy(io.Discard, out)
+			return "http://" + address, cmd, nil
+		}
+	}
+	return "", cmd, errors.New("ccmapd ui has printed no address")
+}
+
+const theirPort = 34567
+
+func startTheirs(ctx context.Context, pprof, profile string) (string, *exec.Cmd, error) {
+	at := fmt.Sprintf("http://127.0.0.1:%d/flamegraph", theirPort)
+	cmd := exec.CommandContext(ctx, pprof, "-no_browser", fmt.Sprintf("-http=127.0.0.1:%d", theirPort), profile)
+	if err := cmd.Start(); err != nil {
+		return "", nil, err
+	}
+	for wait := time.NewTicker(50 * time.Millisecond); ; {
+		request, err := http.NewRequestWithContext(ctx, http.MethodHead, strings.TrimSuffix(at, "flamegraph")+"download", nil)
+		if err != nil {
+			return "", cmd, err
+		}
+		answer, err := http.DefaultClient.Do(request)
+		if err == nil {
+			answer.Body.Close()
+			return at, cmd, nil
+		}
+		select {
+		case <-wait.C:
+		case <-ctx.Done():
+			return "", cmd, ctx.Err()
+		}
+	}
+}
+
+// buildPprof builds google/pprof as this module has it.
+func buildPprof(ctx context.Context, to string) error {
+	cmd := exec.CommandContext(ctx, "go", "build", "-o", to, "github.com/google/pprof")
+	cmd.Dir = "scripts"
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("build pprof: %w\n%s", err, out)
+	}
+	return nil
+}
+
+func chromiumVersion(ctx context.Context) string {
+	out, err := exec.CommandContext(ctx, "chromium", "--version").Output()
+	if err != nil {
+		return "Chromium"
+	}
+	return strings.Join(strings.Fields(string(out))[:2], " ")
+}
