@@ -177,13 +177,18 @@ func sumOfCells(all []ccmap.Counters) (sum ccmap.Counters) {
 // mostHeatLines bounds the lines of text.
 const mostHeatLines = 48
 
-// Text prints some columns a line, those without samples left out.
+// Text prints the columns from the first with samples to the last, some a line; lines without samples are left out.
 func (v *Heat) Text(w io.Writer, o TextOptions) error {
 	s := newSheet(v.profile, heatLayout, o)
-	columns := len(v.cells) / HeatRows
-	step := (columns + mostHeatLines - 1) / mostHeatLines
-	for first := 0; first < columns; first += step {
-		from, to := first*HeatRows, min(first+step, columns)*HeatRows
+	isBusy := func(c ccmap.Counters) bool { return !c.IsZero() }
+	begin := max(slices.IndexFunc(v.cells, isBusy), 0) / HeatRows
+	end := len(v.cells) / HeatRows
+	for end > begin+1 && !slices.ContainsFunc(v.cells[(end-1)*HeatRows:end*HeatRows], isBusy) {
+		end--
+	}
+	step := (end - begin + mostHeatLines - 1) / mostHeatLines
+	for first := begin; first < end; first += step {
+		from, to := first*HeatRows, min(first+step, end)*HeatRows
 		if sum := sumOfCells(v.cells[from:to]); !sum.IsZero() {
 			s.add(v.line(from, to, sum))
 		}

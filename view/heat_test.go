@@ -3,6 +3,7 @@ package view
 import (
 	"errors"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -85,5 +86,30 @@ func TestHeatWithoutMoments(t *testing.T) {
 	var known *Error
 	if !errors.As(err, &known) || known.Code != CodeUsage || known.Hint == "" {
 		t.Error(err)
+	}
+}
+
+// TestHeatText: a day with samples in three minutes has a line for each minute, and says when it was busiest.
+func TestHeatText(t *testing.T) {
+	t.Parallel()
+	start := time.Date(2026, 11, 20, 0, 0, 0, 0, time.UTC)
+	m := profiletest.Drawing(1)
+	m.Meta().Start, m.Meta().Duration = start, 24*time.Hour
+	var moments []ccmap.Moment
+	for _, second := range []int64{36000, 36001, 36001, 36070, 36120} {
+		moments = append(moments, ccmap.Moment{Time: start.UnixNano() + second*1e9, Path: 2, Weight: 1e9})
+	}
+	m.SetMoments(slices.Values(moments))
+	v, err := NewHeat(New("p", m.Snapshot()), HeatOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out strings.Builder
+	if err := v.Text(&out, TextOptions{Columns: []string{"time", "samples", "busiest"}}); err != nil {
+		t.Fatal(err)
+	}
+	const want = "2026-11-20 10:00:00 3 2026-11-20 10:00:01 2026-11-20 10:01:00 1 2026-11-20 10:01:10 2026-11-20 10:02:00 1 2026-11-20 10:02:00"
+	if text := strings.Join(strings.Fields(out.String()), " "); !strings.Contains(text, want) {
+		t.Errorf("%s\nwant %s", out.String(), want)
 	}
 }
