@@ -106,7 +106,9 @@ func (s *sums) find(ctx context.Context, class int, window *ccmap.Snapshot) (int
 		case other == class:
 			continue
 		case s.open[k] == nil && s.m.part(k) == nil, s.members[other] == 0:
-			unused = other
+			if unused < 0 {
+				unused = other
+			}
 			continue
 		}
 		r, err := s.compare(ctx, other, window)

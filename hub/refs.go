@@ -58,7 +58,7 @@ func (h *Hub) resolve(ctx context.Context, ref, event string, t token) (wantedPa
 		return wantedParts{}, missing(idsOf(own), "%s has no build %.80s", name, at)
 	case len(matching) > 1 && at != "" && matching[0].Build != at:
 		return wantedParts{}, &refusal{http.StatusBadRequest, fmt.Sprintf("build %s of %s may be %d builds", at, name, len(matching)),
-			advice.CodeUsage, "Write more of its id.", idsOf(matching)}
+			advice.CodeUsage, perhaps(idsOf(matching)), idsOf(matching)}
 	}
 	w := wantedParts{id: matching[0].ID}
 	if w.m, err = h.catalog.get(ctx, w.id); err != nil {
@@ -128,12 +128,16 @@ func (h *Hub) period(ctx context.Context, own []fleet.Build, name, at string) (w
 }
 
 func missing(candidates []string, format string, args ...any) error {
-	r := &refusal{http.StatusNotFound, fmt.Sprintf(format, args...), advice.CodeNoTarget, "", candidates}
-	if len(candidates) > 0 {
-		const most = 10
-		r.hint = "Perhaps " + strings.Join(candidates[:min(len(candidates), most)], ", ") + "."
+	return &refusal{http.StatusNotFound, fmt.Sprintf(format, args...), advice.CodeNoTarget, perhaps(candidates), candidates}
+}
+
+// perhaps names candidates.
+func perhaps(candidates []string) string {
+	if len(candidates) == 0 {
+		return ""
 	}
-	return r
+	const most = 10
+	return "Perhaps " + strings.Join(candidates[:min(len(candidates), most)], ", ") + "."
 }
 
 func targetsOf(list []fleet.Build) (names []string) {
