@@ -244,3 +244,26 @@ func TestHostilePart(t *testing.T) {
 		t.Error("a part that was cut was read")
 	}
 }
+
+func FuzzWitnesses(f *testing.F) {
+	w := make(witnesses)
+	if err := w.add(testKey("web", 1, 1).Instance, randomProfile(rand.New(rand.NewPCG(15, 0)), 5).Snapshot()); err != nil {
+		f.Fatal(err)
+	}
+	b, err := w.append(nil)
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(b)
+	all := randomProfile(rand.New(rand.NewPCG(16, 0)), 9).Snapshot()
+	f.Fuzz(func(t *testing.T, b []byte) {
+		w, err := readWitnesses(b)
+		if err != nil {
+			return
+		}
+		if again, err := w.append(nil); err != nil || len(again) > len(b) {
+			t.Fatalf("%d bytes become %d, error %v", len(b), len(again), err)
+		}
+		leaveOneOut(all, w) // its error is of what was read
+	})
+}
