@@ -99,8 +99,11 @@ func (h *Hub) period(ctx context.Context, own []fleet.Build, name, at string) (w
 		from, to, err = store.ParseTime(at, time.Now().UTC())
 	}
 	if err != nil {
-		return w, &refusal{http.StatusBadRequest, err.Error(), advice.CodeUsage, "Write a day as 2026-11-20, an hour as 2026-11-20T10, or a word as today, in UTC.",
-			[]string{"today", "yesterday", "this-week", "last-week"}}
+		return w, &refusal{
+			http.StatusBadRequest, err.Error(), advice.CodeUsage,
+			"Write a day as 2026-11-20, an hour as 2026-11-20T10, or a word as today, in UTC.",
+			[]string{"today", "yesterday", "this-week", "last-week"},
+		}
 	}
 	if from.Equal(to) {
 		to = from.Add(time.Nanosecond)

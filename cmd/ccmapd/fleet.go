@@ -100,7 +100,8 @@ func newFleetCmds(env *environment) []subcommand {
 	below := []*cobra.Command{
 		{
 			Use: "targets", Short: "List the targets of a fleet", Example: "  ccmapd fleet targets",
-			Long: "Targets lists the programs that the hub has profiles of: how many builds, instances and\nsamples, and how many instances differ from the others of their build.",
+			Long: "Targets lists the programs that the hub has profiles of: how many builds, instances and\n" +
+				"samples, and how many instances differ from the others of their build.",
 			Args: argCount(0, 0, "no arguments"),
 			RunE: func(cmd *cobra.Command, _ []string) error { return f.targets(cmd.Context(), env) },
 		},
@@ -116,7 +117,8 @@ func newFleetCmds(env *environment) []subcommand {
 		},
 		{
 			Use: "show TARGET[@BUILD]", Short: "Say what a fleet knows of a build", Example: "  ccmapd fleet show web\n  ccmapd fleet show web@1f0c",
-			Long: "Show says how much the hub knows of a build, by default of the one that was updated last,\nhow well a new instance would be known by it, and which hours and days it keeps.",
+			Long: "Show says how much the hub knows of a build, by default of the one that was updated last,\n" +
+				"how well a new instance would be known by it, and which hours and days it keeps.",
 			Args: argCount(1, 1, "a target"),
 			RunE: func(cmd *cobra.Command, args []string) error { return f.show(cmd.Context(), env, args[0]) },
 		},
@@ -133,7 +135,8 @@ its own, @hub/class-N:TARGET. The largest one is @hub/best:TARGET.
 		},
 		{
 			Use: "outliers [TARGET]", Short: "List instances that differ from the others", Example: "  ccmapd fleet outliers web",
-			Long: "Outliers lists the instances that differed from the others of their build three looks\nrunning, of one look an hour, and in which method most.",
+			Long: "Outliers lists the instances that differed from the others of their build three looks\n" +
+				"running, of one look an hour, and in which method most.",
 			Args: argCount(0, 1, "at most one target"),
 			RunE: func(cmd *cobra.Command, args []string) error { return f.outliers(cmd.Context(), env, args) },
 		},
@@ -375,7 +378,8 @@ func (f *fleetFlags) outliers(ctx context.Context, env *environment, args []stri
 		return terminal.WriteJSON(env.stdout, list)
 	}
 	t := &terminal.Table{Columns: []terminal.Column{
-		{Title: "target"}, {Title: "build"}, {Title: "instance"}, {Title: "class", Right: true}, {Title: "since"}, {Title: "differs by"}, {Title: "from", Right: true},
+		{Title: "target"}, {Title: "build"}, {Title: "instance"}, {Title: "class", Right: true}, {Title: "since"},
+		{Title: "differs by"}, {Title: "from", Right: true},
 	}}
 	for _, o := range list {
 		t.Add(o.Target, store.BuildName(o.Build), fmt.Sprintf("%.*s", fleet.Shortened, o.Instance), fmt.Sprint(o.Class), dateOf(o.Since),

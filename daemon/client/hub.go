@@ -31,7 +31,7 @@ const mostSecret = 1 << 20
 // noHub is the error without a hub.
 func noHub(name string) error {
 	return &view.Error{Code: view.CodeUsage, Err: fmt.Errorf("%s: no hub is known", name),
-		Hint: "Name its URL in CCMAPD_HUB, and the file of a token that reads in CCMAPD_HUB_TOKEN_FILE."}
+		Hint: "Name its URL in CCMAPD_HUB, and the file of a token that reads in CCMAPD_HUB_TOKEN_FILE: 'ccmapd fleet --help'."}
 }
 
 // Get decodes the JSON of a route below /v1, whose parts may have any characters.
