@@ -31,7 +31,8 @@ const (
 	// Five are what has waited for long: engine.FindStuck, StuckOptions, Stuck, StuckGroup and StuckFrame.
 	// Thirteen tell when samples were counted (ccmap.Moment, view.Heat) and on which lines (view.Lines), and two are
 	// what they and searches need: Snapshot.PathIDs and Cumulative.
-	mostExported = 983 // names
+	// Three lead to the hub of a fleet: client.Hub, with Get, and Reader.Hub.
+	mostExported = 986 // names
 )
 
 // TestAPI compares what users of the module can name with api.txt, so that a change of it shows in a diff. To

@@ -1,7 +1,6 @@
 package hub
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -16,7 +15,6 @@ import (
 	"github.com/ccmapd/ccmapd/export"
 	"github.com/ccmapd/ccmapd/hub/bucket"
 	"github.com/ccmapd/ccmapd/internal/contribution"
-	"github.com/ccmapd/ccmapd/internal/store"
 )
 
 // Bounds of a step of the aggregator: it commits, and then forgets what it has read.
@@ -37,6 +35,9 @@ type aggregator struct {
 	count  *counters
 	now    func() time.Time
 	oldest time.Time // of all segments, when they were listed
+
+	keep     time.Duration // see Options
+	maxBytes int64
 }
 
 // segment is a segment that was read.
@@ -175,11 +176,11 @@ func (a *aggregator) commit(ctx context.Context, id string, list []arrived) erro
 		if len(fresh) == 0 {
 			return nil
 		}
-		before := m.Aggregate
+		before := m.Generation
 		m.advance()
-		err = a.merge(ctx, id, m, fresh)
+		events, err := a.merge(ctx, id, m, fresh)
 		if errors.Is(err, bucket.ErrNotFound) {
-			if is, _, err2 := readManifest(ctx, a.bucket, id); err2 == nil && is.Aggregate != before {
+			if is, _, err2 := readManifest(ctx, a.bucket, id); err2 == nil && is.Generation != before {
 				continue // another aggregator was faster, and garbage was collected
 			}
 		}
@@ -192,6 +193,7 @@ func (a *aggregator) commit(ctx context.Context, id string, list []arrived) erro
 		}
 		if done {
 			a.count.merged.Add(float64(len(fresh)))
+			a.tell(m, events)
 			return nil
 		}
 		a.count.lostRaces.Inc()
@@ -215,51 +217,4 @@ func (a *aggregator) take(m *manifest, list []arrived) (new []arrived) {
 	}
 	m.forget(now, a.oldest)
 	return new
-}
-
-// merge writes the next aggregate, and names it in the manifest. The name is of the generation and the nonce, and not
-// of the content: two aggregators that made the same bytes would have one object, and one of them would think that it
-// may be removed.
-func (a *aggregator) merge(ctx context.Context, id string, m *manifest, list []arrived) error {
-	sum, err := readAggregate(ctx, a.bucket, m)
-	if err != nil {
-		return err
-	}
-	for _, c := range list {
-		if err := sum.Merge(c.profile); err != nil {
-			return err
-		}
-	}
-	strip(sum.Meta())
-	s := sum.Snapshot()
-	body, err := writeProfile(s)
-	if err != nil {
-		return err
-	}
-	quality := store.QualityOf(s)
-	m.Samples, m.Independent, m.Updated = quality.Samples, quality.Independent, a.now().UTC()
-	m.Aggregate = fmt.Sprintf("%s%s/build/%d-%s.json.zst", aggregatesDir, id, m.Generation, m.Nonce)
-	err = a.bucket.Put(ctx, m.Aggregate, body, bucket.Condition{Absent: true})
-	if errors.Is(err, bucket.ErrCondition) && equalBytes(ctx, a.bucket, m.Aggregate, body) {
-		err = nil // its answer was lost
-	}
-	return err
-}
-
-// readAggregate returns the aggregate of a manifest, as a map that can grow.
-func readAggregate(ctx context.Context, b bucket.Bucket, m *manifest) (*ccmap.Map, error) {
-	sum := ccmap.New(ccmap.Options{MaxBytes: mapBytes})
-	if m.Aggregate == "" {
-		return sum, nil
-	}
-	body, _, err := b.Get(ctx, m.Aggregate, mostAggregate)
-	if err != nil {
-		return nil, fmt.Errorf("read aggregate: %w", err)
-	}
-	read, _, err := export.Read(bytes.NewReader(body), export.ReadOptions{MaxMemory: 512 << 20})
-	if err != nil {
-		return nil, fmt.Errorf("read aggregate %s: %w", m.Aggregate, err)
-	}
-	read.SetMaxBytes(mapBytes)
-	return read, nil
 }

@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -15,10 +17,13 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/ccmapd/ccmapd/ccmap"
+	"github.com/ccmapd/ccmapd/daemon/client"
 	"github.com/ccmapd/ccmapd/export"
 	"github.com/ccmapd/ccmapd/hub/bucket"
+	"github.com/ccmapd/ccmapd/internal/advice"
 	"github.com/ccmapd/ccmapd/internal/contribution"
 	"github.com/ccmapd/ccmapd/internal/fanin"
+	"github.com/ccmapd/ccmapd/internal/fleet"
 )
 
 // routes has all that the hub answers. What needs a token says so.
@@ -26,6 +31,10 @@ func (h *Hub) routes(metrics prometheus.Gatherer) *http.ServeMux {
 	mux := http.NewServeMux()
 	mux.Handle("POST /v1/contributions", h.handle(true, h.contribute))
 	mux.Handle("GET /v1/builds", h.handle(false, h.builds))
+	mux.Handle("GET /v1/build", h.handle(false, h.build))
+	mux.Handle("GET /v1/outliers", h.handle(false, h.outliers))
+	mux.Handle("GET /v1/p/{ref...}", h.handle(false, h.profile))
+	mux.Handle("POST /v1/nearest", h.handle(false, h.nearest))
 	mux.Handle("GET /v1/best", h.handle(false, h.best))
 	mux.Handle("GET /v1/fanin", h.handle(false, h.fanin))
 	mux.Handle("GET /v1/methods", h.handle(false, h.methods))
@@ -54,12 +63,16 @@ func (h *Hub) ServeHTTP(w http.ResponseWriter, r *http.Request) { h.mux.ServeHTT
 type refusal struct {
 	status int
 	text   string
+
+	code       advice.Code // empty: for programs, which know the status
+	hint       string
+	candidates []string
 }
 
 func (r *refusal) Error() string { return r.text }
 
 func refuse(status int, format string, args ...any) error {
-	return &refusal{status, fmt.Sprintf(format, args...)}
+	return &refusal{status: status, text: fmt.Sprintf(format, args...)}
 }
 
 // handle answers requests whose token has the right to write, or to read. Errors of the bucket are for the log: they
@@ -73,13 +86,26 @@ func (h *Hub) handle(writes bool, serve func(http.ResponseWriter, *http.Request,
 		var is *refusal
 		if !errors.As(err, &is) {
 			h.Logger.Error("cannot answer", "path", r.URL.Path, "error", err)
-			is = &refusal{http.StatusServiceUnavailable, "the bucket does not answer: send it again later"}
+			is = &refusal{status: http.StatusServiceUnavailable, text: "the bucket does not answer: send it again later"}
 		}
 		h.count.refused.WithLabelValues(fmt.Sprint(is.status)).Inc()
 		if is.status == http.StatusServiceUnavailable || is.status == http.StatusTooManyRequests {
 			w.Header().Set("Retry-After", "60")
 		}
-		http.Error(w, is.text, is.status)
+		is.send(w)
+	})
+}
+
+// send writes a refusal: as text, or as the daemon does where a person may read it.
+func (r *refusal) send(w http.ResponseWriter) {
+	if r.code == "" {
+		http.Error(w, r.text, r.status)
+		return
+	}
+	w.Header().Set("Content-Type", client.ProblemType)
+	w.WriteHeader(r.status)
+	json.NewEncoder(w).Encode(client.Problem{ // the client may be gone
+		Title: http.StatusText(r.status), Status: r.status, Detail: r.text, Hint: r.hint, Code: r.code, Candidates: r.candidates,
 	})
 }
 
@@ -194,11 +220,16 @@ func (h *Hub) inspect(ctx context.Context, f contribution.Frame) error {
 	return nil
 }
 
-func (h *Hub) builds(w http.ResponseWriter, r *http.Request, t token) error {
+// permitted returns the builds that a token may read, of ?target= if a request names one.
+func (h *Hub) permitted(r *http.Request, t token) ([]fleet.Build, error) {
 	target := r.URL.Query().Get("target")
-	list, err := h.catalog.builds(r.Context(), func(of string) bool {
+	return h.catalog.builds(r.Context(), func(of string) bool {
 		return t.permits(of) && (target == "" || of == target)
 	})
+}
+
+func (h *Hub) builds(w http.ResponseWriter, r *http.Request, t token) error {
+	list, err := h.permitted(r, t)
 	if err != nil {
 		return err
 	}
@@ -240,40 +271,117 @@ func answer(w http.ResponseWriter, r *http.Request, m *manifest, kind string, bo
 	return nil
 }
 
-// best sends the aggregate of a build, as a file of the store.
+// found returns the manifest of the build that a request names.
+func (h *Hub) found(r *http.Request, t token) (id string, m *manifest, err error) {
+	if id, err = wanted(r, t); err != nil {
+		return id, nil, err
+	}
+	if m, err = h.catalog.get(r.Context(), id); err == nil && len(m.Parts) == 0 {
+		err = errNoBuild
+	}
+	return id, m, err
+}
+
+// best sends the profile of the largest class of a build, or of ?class=N, as a file of the store.
 func (h *Hub) best(w http.ResponseWriter, r *http.Request, t token) error {
-	id, err := wanted(r, t)
+	id, m, err := h.found(r, t)
 	if err != nil {
 		return err
 	}
-	m, err := h.catalog.get(r.Context(), id)
-	if err != nil {
-		return err
-	}
-	if m.Aggregate == "" {
-		return errNoBuild
-	}
-	return answer(w, r, m, "application/zstd", func() ([]byte, error) {
-		body, _, err := h.Bucket.Get(r.Context(), m.Aggregate, mostAggregate)
-		if !errors.Is(err, bucket.ErrNotFound) {
-			return body, err
+	class := largest(m.members())
+	if q := r.URL.Query(); q.Has("class") {
+		if class, err = strconv.Atoi(q.Get("class")); err != nil {
+			return refuse(http.StatusBadRequest, "class %.20q is no number", q.Get("class"))
 		}
-		return nil, refuse(http.StatusServiceUnavailable, "the profile has just changed: ask again")
+	}
+	p := m.part(partKey{Level: levelBuild, Class: class})
+	if p == nil {
+		return refuse(http.StatusNotFound, "the build has no class %d", class)
+	}
+	return h.sendParts(w, r, wantedParts{id, m, []part{*p}})
+}
+
+// changing turns the loss of an object into advice: others have just replaced it.
+func changing(err error) error {
+	if errors.Is(err, bucket.ErrNotFound) {
+		return refuse(http.StatusServiceUnavailable, "the profile has just changed: ask again")
+	}
+	return err
+}
+
+// build describes a build: its classes, its times, its outliers.
+func (h *Hub) build(w http.ResponseWriter, r *http.Request, t token) error {
+	id, m, err := h.found(r, t)
+	if err != nil {
+		return err
+	}
+	body, m, err := h.catalog.make(r.Context(), id, "build", m, func(m *manifest) ([]byte, error) {
+		classes, err := classesOf(r.Context(), h.catalog, m)
+		if err != nil {
+			return nil, err
+		}
+		return json.Marshal(describe(id, m, classes))
 	})
+	if err != nil {
+		return changing(err)
+	}
+	return answer(w, r, m, "application/json", func() ([]byte, error) { return body, nil })
+}
+
+// outliers lists the outliers of all builds, or of ?target=.
+func (h *Hub) outliers(w http.ResponseWriter, r *http.Request, t token) error {
+	builds, err := h.permitted(r, t)
+	if err != nil {
+		return err
+	}
+	list := []fleet.OutlierOf{}
+	for _, b := range builds {
+		m, err := h.catalog.get(r.Context(), b.ID)
+		if err != nil {
+			return err
+		}
+		for _, o := range m.Outliers {
+			list = append(list, fleet.OutlierOf{Target: b.Target, Build: b.Build, Unit: b.Unit, Outlier: o})
+		}
+	}
+	w.Header().Set("Content-Type", "application/json")
+	return json.NewEncoder(w).Encode(list)
+}
+
+// nearest lists the builds of ?target= and ?unit=, the one first that has most in common with the methods in the body.
+func (h *Hub) nearest(w http.ResponseWriter, r *http.Request, t token) error {
+	const most = 32 << 20
+	var methods []fleet.Method
+	if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, most)).Decode(&methods); err != nil {
+		return refuse(http.StatusBadRequest, "read methods: want a list as GET /v1/methods has it: %v", err)
+	}
+	builds, err := h.permitted(r, t)
+	if err != nil {
+		return err
+	}
+	q := r.URL.Query()
+	if q.Get("target") == "" {
+		return refuse(http.StatusBadRequest, "name ?target=")
+	}
+	unit := cmp.Or(q.Get("unit"), "cpu/nanoseconds")
+	builds = slices.DeleteFunc(builds, func(b fleet.Build) bool { return b.Unit != unit })
+	list, err := h.catalog.nearest(r.Context(), builds, methods)
+	if err != nil {
+		return changing(err)
+	}
+	w.Header().Set("Content-Type", "application/json")
+	return json.NewEncoder(w).Encode(list)
 }
 
 // servePart sends what is made of an aggregate.
 func (h *Hub) servePart(w http.ResponseWriter, r *http.Request, t token, name, kind string, make func(*ccmap.Snapshot) ([]byte, error)) error {
-	id, err := wanted(r, t)
+	id, _, err := h.found(r, t)
 	if err != nil {
 		return err
 	}
 	body, m, err := h.catalog.part(r.Context(), id, name, make)
 	if err != nil {
-		return err
-	}
-	if m.Aggregate == "" {
-		return errNoBuild
+		return changing(err)
 	}
 	return answer(w, r, m, kind, func() ([]byte, error) { return body, nil })
 }
@@ -288,16 +396,13 @@ func (h *Hub) fanin(w http.ResponseWriter, r *http.Request, t token) error {
 	if !q.Has("method") {
 		return h.servePart(w, r, t, "fanin", "application/octet-stream", faninOf)
 	}
-	id, err := wanted(r, t)
+	id, _, err := h.found(r, t)
 	if err != nil {
 		return err
 	}
-	body, m, err := h.catalog.part(r.Context(), id, "fanin", faninOf)
+	body, _, err := h.catalog.part(r.Context(), id, "fanin", faninOf)
 	if err != nil {
-		return err
-	}
-	if m.Aggregate == "" {
-		return errNoBuild
+		return changing(err)
 	}
 	file, err := fanin.Open(body)
 	if err != nil {

@@ -23,6 +23,7 @@ import (
 	"github.com/ccmapd/ccmapd/hub/bucket"
 	"github.com/ccmapd/ccmapd/internal/contribution"
 	"github.com/ccmapd/ccmapd/internal/fanin"
+	"github.com/ccmapd/ccmapd/internal/fleet"
 )
 
 // server is a hub that runs, at an address.
@@ -86,11 +87,11 @@ func (s *server) ask(t testing.TB, method, path, token string, body []byte, tag 
 }
 
 // await waits until the sums have so many contributions.
-func (s *server) await(t testing.TB, n int) []Build {
+func (s *server) await(t testing.TB, n int) []fleet.Build {
 	t.Helper()
 	for t.Context().Err() == nil {
 		status, text := s.ask(t, "GET", "/v1/builds", "reader", nil, "")
-		var list []Build
+		var list []fleet.Build
 		if err := json.Unmarshal([]byte(text), &list); status != http.StatusOK || err != nil {
 			t.Fatalf("status %d, %q, error %v", status, text, err)
 		}
@@ -179,7 +180,7 @@ func TestServes(t *testing.T) {
 	if status, _ := s.ask(t, "GET", "/v1/fanin"+ofWeb+"&method=none", "reader", nil, ""); status != http.StatusNotFound {
 		t.Errorf("fan-in of an unknown method: status %d, want none, not zeros", status)
 	}
-	var methods []method
+	var methods []fleet.Method
 	_, text = s.ask(t, "GET", "/v1/methods"+ofWeb, "reader", nil, "")
 	if err := json.Unmarshal([]byte(text), &methods); err != nil || len(methods) != len(want) || methods[0].Self < methods[1].Self {
 		t.Errorf("methods %+v, error %v", methods, err)

@@ -13,6 +13,7 @@ import (
 	"github.com/ccmapd/ccmapd/ccmap"
 	"github.com/ccmapd/ccmapd/hub/bucket"
 	"github.com/ccmapd/ccmapd/internal/fanin"
+	"github.com/ccmapd/ccmapd/internal/fleet"
 )
 
 // catalogTime is how long an answer of the bucket is taken for true.
@@ -79,7 +80,7 @@ func put[V any](m map[string]V, key string, v V, most int) {
 	m[key] = v
 }
 
-// list returns the ids of all builds.
+// list returns the ids of all builds that have a part.
 func (c *catalog) list(ctx context.Context) ([]string, error) {
 	c.mu.Lock()
 	ids, at := c.ids, c.listed
@@ -88,13 +89,17 @@ func (c *catalog) list(ctx context.Context) ([]string, error) {
 		return ids, nil
 	}
 	ids = nil
+	last := "" // id of the object before
 	for e, err := range c.bucket.List(ctx, aggregatesDir) {
 		if err != nil {
 			return nil, err
 		}
-		if id, is := isManifest(e.Key); is {
+		// A build that was removed has a manifest alone. The list is in order: a build's objects come first.
+		id, _, _ := strings.Cut(strings.TrimPrefix(e.Key, aggregatesDir), "/")
+		if _, is := isManifest(e.Key); is && last == id {
 			ids = append(ids, id)
 		}
+		last = id
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -123,25 +128,36 @@ func (c *catalog) hasRoom(ctx context.Context, id string, most int) (bool, error
 	return true, nil
 }
 
-// Build is a build that the hub knows.
-type Build struct {
-	Target        string    `json:"target"`
-	Build         string    `json:"build"`
-	Unit          string    `json:"unit"` // kind/base, for example cpu/nanoseconds
-	Instances     int       `json:"instances"`
-	Contributions uint64    `json:"contributions"`
-	Samples       int64     `json:"samples"`
-	Independent   float64   `json:"independent"` // samples that say something new
-	Updated       time.Time `json:"updated"`
+func buildOf(id string, m *manifest) fleet.Build {
+	b := fleet.Build{
+		ID: id, Target: m.Target, Build: m.Build, Unit: m.Kind + "/" + m.Base, Instances: len(m.Instances),
+		Contributions: m.Contributions, Classes: len(m.classes()), Outliers: len(m.Outliers), Updated: m.Updated,
+	}
+	b.Samples, b.Independent = m.samples()
+	if p := m.part(partKey{Level: levelBuild, Class: largest(m.members())}); p != nil {
+		b.Settled = p.Settled
+	}
+	return b
+}
+
+func describe(id string, m *manifest, classes []fleet.Class) fleet.Description {
+	d := fleet.Description{Build: buildOf(id, m), ClassList: classes, OutlierList: m.Outliers}
+	for _, p := range m.Parts {
+		if p.Level != levelBuild {
+			d.Times = append(d.Times, fleet.Times{Level: p.Level, From: time.Unix(p.From, 0).UTC(), Samples: p.Samples, Bytes: p.Bytes})
+		}
+	}
+	slices.SortFunc(d.Times, func(a, b fleet.Times) int { return a.From.Compare(b.From) })
+	return d
 }
 
 // builds returns the builds whose targets are permitted, by target, the last one that was updated first.
-func (c *catalog) builds(ctx context.Context, permits func(target string) bool) ([]Build, error) {
+func (c *catalog) builds(ctx context.Context, permits func(target string) bool) ([]fleet.Build, error) {
 	ids, err := c.list(ctx)
 	if err != nil {
 		return nil, err
 	}
-	list := []Build{}
+	list := []fleet.Build{}
 	for _, id := range ids {
 		m, err := c.get(ctx, id)
 		if errors.Is(err, errNewer) {
@@ -150,13 +166,11 @@ func (c *catalog) builds(ctx context.Context, permits func(target string) bool) 
 		if err != nil {
 			return nil, err
 		}
-		if m.Aggregate != "" && permits(m.Target) {
-			list = append(list, Build{
-				m.Target, m.Build, m.Kind + "/" + m.Base, len(m.Instances), m.Contributions, m.Samples, m.Independent, m.Updated,
-			})
+		if len(m.Parts) > 0 && permits(m.Target) {
+			list = append(list, buildOf(id, m))
 		}
 	}
-	slices.SortFunc(list, func(a, b Build) int {
+	slices.SortFunc(list, func(a, b fleet.Build) int {
 		if a.Target != b.Target {
 			return strings.Compare(a.Target, b.Target)
 		}
@@ -165,18 +179,38 @@ func (c *catalog) builds(ctx context.Context, permits func(target string) bool) 
 	return list, nil
 }
 
-// part returns what is made of an aggregate, from before if it is the same aggregate.
-func (c *catalog) part(ctx context.Context, id, name string, make func(*ccmap.Snapshot) ([]byte, error)) ([]byte, *manifest, error) {
+// part returns what is made of the sum of a build, from before if it is the same sum.
+func (c *catalog) part(ctx context.Context, id, name string, of func(*ccmap.Snapshot) ([]byte, error)) ([]byte, *manifest, error) {
 	m, err := c.get(ctx, id)
-	if err != nil || m.Aggregate == "" {
+	if err != nil {
 		return nil, m, err
 	}
+	return c.make(ctx, id, name, m, func(m *manifest) ([]byte, error) {
+		sum, err := readAggregate(ctx, c.bucket, m, levelBuild)
+		if err != nil {
+			return nil, err
+		}
+		return of(sum.Snapshot())
+	})
+}
+
+// turn waits until nobody else decodes profiles. The caller releases it.
+func (c *catalog) turn(ctx context.Context) (release func(), err error) {
 	select {
 	case c.making <- struct{}{}:
-		defer func() { <-c.making }()
+		return func() { <-c.making }, nil
 	case <-ctx.Done():
-		return nil, nil, ctx.Err()
+		return nil, ctx.Err()
 	}
+}
+
+// make returns what is made of a build, from before if it has not changed.
+func (c *catalog) make(ctx context.Context, id, name string, m *manifest, of func(*manifest) ([]byte, error)) ([]byte, *manifest, error) {
+	release, err := c.turn(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer release()
 	key := id + "/" + name
 	c.mu.Lock()
 	is := c.made[key]
@@ -184,11 +218,7 @@ func (c *catalog) part(ctx context.Context, id, name string, make func(*ccmap.Sn
 	if is.tag == m.tag() {
 		return is.body, m, nil
 	}
-	sum, err := readAggregate(ctx, c.bucket, m)
-	if err != nil {
-		return nil, nil, err
-	}
-	body, err := make(sum.Snapshot())
+	body, err := of(m)
 	if err != nil {
 		return nil, nil, fmt.Errorf("make %s: %w", name, err)
 	}
@@ -198,28 +228,18 @@ func (c *catalog) part(ctx context.Context, id, name string, make func(*ccmap.Sn
 	return body, m, nil
 }
 
-// method is a line of the table of methods.
-type method struct {
-	Name      string `json:"name"`
-	Signature string `json:"signature,omitempty"`
-	Body      string `json:"body,omitempty"` // hash, in hex; empty: not known
-	Samples   int64  `json:"samples"`        // with it anywhere on the stack, each frame once
-	Self      int64  `json:"self"`           // samples with it on top
-	Weight    int64  `json:"weight"`         // of self, in the profile's unit
-}
-
 // methodsOf returns the table of methods, the heaviest first, as JSON.
 func methodsOf(s *ccmap.Snapshot) ([]byte, error) {
-	list := []method{}
+	list := []fleet.Method{}
 	for p := range s.Methods() {
 		m, self := p.Method(), p.Self()
-		line := method{Name: m.Name, Signature: m.Signature, Samples: p.Total().Samples, Self: self.Samples, Weight: self.Time}
+		line := fleet.Method{Name: m.Name, Signature: m.Signature, Samples: p.Total().Samples, Self: self.Samples, Weight: self.Time}
 		if m.Body != 0 && m.Body != ccmap.MixedBodies {
 			line.Body = fmt.Sprintf("%016x", m.Body)
 		}
 		list = append(list, line)
 	}
-	slices.SortFunc(list, func(a, b method) int {
+	slices.SortFunc(list, func(a, b fleet.Method) int {
 		if a.Self != b.Self {
 			return int(max(min(b.Self-a.Self, 1), -1))
 		}

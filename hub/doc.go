@@ -5,21 +5,21 @@
 //
 //	 1. [Hub.ServeHTTP] checks a contribution: token, bounds, whether it can be read. What cannot is refused.
 //	 2. The intake writes the contributions of a moment as one segment, and acknowledges them when it is durable.
-//	 3. The aggregator reads segments, merges what is new of each build into its aggregate, and removes the segments.
-//	 4. Readers get the aggregate of a build, its fan-in and its table of methods, by ETag.
+//	 3. The aggregator reads segments, merges what is new of each build into its parts, and removes the segments.
+//	 4. Readers get the profiles of a build, its fan-in and its table of methods, by ETag.
 //
 // A bucket has these objects, where ID is of a target, a build and a unit:
 //
 //	seg/0/<unix ms>-<hub>-<n>-<contributions>     contributions in frames; removed when they are merged
 //	agg/ID/manifest                               what the build has, see manifest; changed by its tag alone
-//	agg/ID/build/<generation>-<nonce>.json.zst    the aggregate: a profile, never changed
+//	agg/ID/LEVEL/<generation>-<nonce>.N.json.zst  a part, see part: the sum of a class, an hour or a day; never changed
 //	lease/0                                       which aggregator works: for efficiency alone
 //	bad/…                                         what could not be read, for people; removed after 30 days
 //
 // # Nothing is lost, nothing counts twice
 //
-// A manifest names the aggregate and the contributions in it. Both change in one write, under the condition that the
+// A manifest names the parts and the contributions in them. Both change in one write, under the condition that the
 // manifest is what was read. So a segment may be read any number of times, by any number of aggregators at once, and in
 // any order: what the manifest has already is left out. A write whose answer was lost is read back, and known by its
-// nonce. An aggregate that lost has a name that no manifest has, and becomes garbage.
+// nonce. A part that lost has a name that no manifest has, and becomes garbage.
 package hub

@@ -250,13 +250,38 @@ func checkSums(t testing.TB, b bucket.Bucket, all []sent) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		sum, err := readAggregate(t.Context(), b, m)
-		if err != nil {
-			t.Fatal(err)
+		for _, levels := range [][]string{{levelBuild}, {levelHour, levelDay}} {
+			sum, err := readAggregate(t.Context(), b, m, levels...)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := bytesOf(t, sum); got != want {
+				t.Errorf("level %s of %s has %d bytes, the offline merge %d, and they differ", levels, m.Target, len(got), len(want))
+			}
 		}
-		if got := bytesOf(t, sum); got != want {
-			t.Errorf("the aggregate of %s has %d bytes, the offline merge %d, and they differ", m.Target, len(got), len(want))
+	}
+}
+
+// checkGarbage checks that each object of the builds is a manifest or named by one, and the other way round.
+func checkGarbage(t testing.TB, b bucket.Bucket) {
+	t.Helper()
+	named, all := 0, keysOf(t, b, aggregatesDir)
+	for _, key := range all {
+		if id, is := isManifest(key); is {
+			m, _, err := readManifest(t.Context(), b, id)
+			if err != nil {
+				t.Fatal(err)
+			}
+			named += 1 + len(m.Parts)
+			for _, p := range m.Parts {
+				if !slices.Contains(all, p.Key) {
+					t.Errorf("the manifest names %s, which does not exist", p.Key)
+				}
+			}
 		}
+	}
+	if named != len(all) {
+		t.Errorf("%d objects, and %d are manifests or named by one: %q", len(all), named, all)
 	}
 }
 

@@ -22,15 +22,24 @@ const (
 //     manifest, will find another tag and begin anew.
 //  3. Remove what the changed manifest does not name.
 func (a *aggregator) collect(ctx context.Context) error {
-	old := make(map[string][]string) // by id
+	old := make(map[string][]string)           // by id
+	objects := make(map[string][]bucket.Entry) // likewise
 	var failed error
 	for e, err := range a.bucket.List(ctx, aggregatesDir) {
 		if err != nil {
 			return fmt.Errorf("collect garbage: %w", err)
 		}
 		id, _, found := strings.Cut(strings.TrimPrefix(e.Key, aggregatesDir), "/")
+		if found {
+			objects[id] = append(objects[id], e)
+		}
 		if _, is := isManifest(e.Key); found && !is && a.now().Sub(e.Modified) > garbageAge {
 			old[id] = append(old[id], e.Key)
+		}
+	}
+	for id, all := range objects {
+		if a.isDue(all) {
+			failed = errors.Join(failed, a.tidy(ctx, id))
 		}
 	}
 	for id, keys := range old {
@@ -48,7 +57,7 @@ func (a *aggregator) collectBuild(ctx context.Context, id string, keys []string)
 	}
 	var garbage []string
 	for _, key := range keys {
-		if key != m.Aggregate {
+		if !m.names(key) {
 			garbage = append(garbage, key)
 		}
 	}

@@ -23,6 +23,9 @@ type Options struct {
 	Window time.Duration // that a contribution waits for others of its segment; default 250 ms
 	Round  time.Duration // from one round of the aggregator to the next, unless much waits; default 5 min
 	Quotas Quotas
+
+	Keep     time.Duration // of hours and days, and of builds without contributions; default 90 days
+	MaxBytes int64         // of a build: the oldest hours and days go; default 1 GiB
 }
 
 // Hub takes contributions, merges them, and serves the sums. It is an [http.Handler].
@@ -58,13 +61,19 @@ func New(o Options) *Hub {
 	if o.Round == 0 {
 		o.Round = 5 * time.Minute
 	}
+	if o.Keep == 0 {
+		o.Keep = 90 * 24 * time.Hour
+	}
+	if o.MaxBytes == 0 {
+		o.MaxBytes = 1 << 30
+	}
 	name := strings.ToLower(rand.Text())
 	registry := prometheus.NewRegistry()
 	count := newCounters(registry)
 	h := &Hub{
 		Options: o, count: count, catalog: newCatalog(o.Bucket), meter: &meter{Quotas: o.Quotas.withDefaults()},
 		intake:     newIntake(o.Bucket, name, o.Window, count),
-		aggregator: &aggregator{bucket: o.Bucket, log: o.Logger, count: count, now: time.Now},
+		aggregator: &aggregator{bucket: o.Bucket, log: o.Logger, count: count, now: time.Now, keep: o.Keep, maxBytes: o.MaxBytes},
 		lease:      &lease{bucket: o.Bucket, name: name},
 		decoding:   make(chan struct{}, mostDecoding),
 	}

@@ -15,8 +15,8 @@ import (
 	"github.com/ccmapd/ccmapd/hub/bucket"
 )
 
-// fleet is the daemons of a test: what they have to send, and what was acknowledged. mu guards the rest.
-type fleet struct {
+// daemons are those of a test: what they have to send, and what was acknowledged. mu guards the rest.
+type daemons struct {
 	all []sent
 
 	mu    sync.Mutex
@@ -25,8 +25,8 @@ type fleet struct {
 	kills int
 }
 
-func newFleet(t testing.TB, seed uint64, instances, each int) *fleet {
-	f := &fleet{r: rand.New(rand.NewPCG(seed, 0))}
+func newFleet(t testing.TB, seed uint64, instances, each int) *daemons {
+	f := &daemons{r: rand.New(rand.NewPCG(seed, 0))}
 	for i := range instances {
 		for seq := range each {
 			target := []string{"web", "batch"}[i%2]
@@ -38,7 +38,7 @@ func newFleet(t testing.TB, seed uint64, instances, each int) *fleet {
 }
 
 // choose returns a few contributions, in any order: those that were not acknowledged, and some that were.
-func (f *fleet) choose() (chosen []int) {
+func (f *daemons) choose() (chosen []int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for range 1 + f.r.IntN(5) {
@@ -50,7 +50,7 @@ func (f *fleet) choose() (chosen []int) {
 	return chosen
 }
 
-func (f *fleet) ack(chosen []int) {
+func (f *daemons) ack(chosen []int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for _, i := range chosen {
@@ -58,7 +58,7 @@ func (f *fleet) ack(chosen []int) {
 	}
 }
 
-func (f *fleet) pick(n int) int {
+func (f *daemons) pick(n int) int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.r.IntN(n)
@@ -66,7 +66,7 @@ func (f *fleet) pick(n int) int {
 
 // live is the life of a hub, from its start until it is killed. It takes contributions, merges and collects garbage in
 // any order. For its garbage collector each object is old enough.
-func (f *fleet) live(t testing.TB, b bucket.Bucket, name string) {
+func (f *daemons) live(t testing.TB, b bucket.Bucket, name string) {
 	m := &mortal{Bucket: b, r: rand.New(rand.NewPCG(uint64(f.pick(1<<30)), 1)), left: 1 + f.pick(25), rough: 0.1}
 	in, a := newIntake(m, name, 0, newCounters(prometheus.NewRegistry())), testAggregator(m)
 	a.now = func() time.Time { return time.Now().Add(2 * garbageAge) }
@@ -99,7 +99,7 @@ func (m *mortal) alive() bool {
 }
 
 // finish has a hub that lives send, merge and collect all that is left.
-func (f *fleet) finish(t testing.TB, b bucket.Bucket) {
+func (f *daemons) finish(t testing.TB, b bucket.Bucket) {
 	for i, s := range f.all {
 		if !f.acked[i] {
 			putSegment(t, b, s)
@@ -142,9 +142,7 @@ func testKills(t *testing.T, b bucket.Bucket, seed uint64, kills int) {
 	if bad := keysOf(t, b, badDir); len(bad) > 0 {
 		t.Errorf("%q were set aside", bad)
 	}
-	if keys := keysOf(t, b, aggregatesDir); len(keys) != 4 { // of two builds, the manifest and the aggregate
-		t.Errorf("garbage is left: %q", keys)
-	}
+	checkGarbage(t, b)
 }
 
 func TestKills(t *testing.T) {
@@ -216,9 +214,7 @@ func TestSameBytes(t *testing.T) {
 		t.Fatal(err)
 	}
 	checkSums(t, b, f.all)
-	if keys := keysOf(t, b, aggregatesDir); len(keys) != 2 {
-		t.Errorf("garbage is left: %q", keys)
-	}
+	checkGarbage(t, b)
 }
 
 // TestRoundsEnd: a round commits now and then, so that a hub that is killed soon gets on with each life.
@@ -263,7 +259,7 @@ func TestLostAnswers(t *testing.T) {
 		}
 	}
 	checkSums(t, b, f.all)
-	if keys := keysOf(t, b, aggregatesDir); len(keys) != 2+len(f.all) {
-		t.Errorf("%d objects, want two manifests and one aggregate for each of %d contributions", len(keys), len(f.all))
+	if keys := keysOf(t, b, aggregatesDir); len(keys) != 2+2*len(f.all) {
+		t.Errorf("%d objects, want two manifests, and a class and an hour for each of %d contributions", len(keys), len(f.all))
 	}
 }

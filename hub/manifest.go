@@ -20,10 +20,11 @@ import (
 
 	"github.com/ccmapd/ccmapd/hub/bucket"
 	"github.com/ccmapd/ccmapd/internal/contribution"
+	"github.com/ccmapd/ccmapd/internal/fleet"
 )
 
-// manifestVersion is the version of manifests. One of a later version is left alone.
-const manifestVersion = 1
+// manifestVersion is the version of manifests. One of a later version is left alone. Version 1 had one aggregate.
+const manifestVersion = 2
 
 const (
 	mostManifest  = 16 << 20 // bytes, compressed and not
@@ -49,19 +50,23 @@ type manifest struct {
 	Kind   string `json:"kind,omitempty"`
 	Base   string `json:"base,omitempty"`
 
-	Aggregate     string    `json:"aggregate,omitempty"` // key of the object; empty: none
+	Aggregate     string    `json:"aggregate,omitempty"` // of version 1: the key of the only part
+	Parts         []part    `json:"parts,omitempty"`
 	Contributions uint64    `json:"contributions"`
-	Samples       int64     `json:"samples"`
-	Independent   float64   `json:"independent"` // samples, by store.Quality
 	Updated       time.Time `json:"updated"`
 
 	Instances map[string]*instance `json:"instances,omitempty"`
+	Outliers  []fleet.Outlier      `json:"outliers,omitempty"` // the last one first
 }
 
 // instance is a daemon's store, by its random id.
 type instance struct {
 	Least  uint64            `json:"least,omitempty"` // earlier epochs are over
 	Epochs map[uint64]*epoch `json:"epochs"`
+
+	Class int   `json:"class,omitempty"`
+	Look  int64 `json:"look,omitempty"` // when it was last compared: hours since 1970
+	Odd   int   `json:"odd,omitempty"`  // looks running that found it unlike most others
 }
 
 // epoch has the numbers of the contributions that are in the aggregate.
@@ -104,8 +109,10 @@ func readManifest(ctx context.Context, b bucket.Bucket, id string) (*manifest, s
 	if err != nil {
 		return nil, "", fmt.Errorf("read manifest of %s: %w", id, err)
 	}
-	if m.Aggregate != "" && !strings.HasPrefix(m.Aggregate, aggregatesDir+id+"/") {
-		return nil, "", fmt.Errorf("read manifest of %s: its aggregate %.60q is of another build", id, m.Aggregate)
+	for _, p := range m.Parts {
+		if !strings.HasPrefix(p.Key, aggregatesDir+id+"/") {
+			return nil, "", fmt.Errorf("read manifest of %s: its part %.60q is of another build", id, p.Key)
+		}
 	}
 	return m, tag, nil
 }
@@ -120,15 +127,28 @@ func decodeManifest(packed []byte) (*manifest, error) {
 	if err := json.Unmarshal(text, m); err != nil {
 		return nil, err
 	}
-	if m.Version != manifestVersion {
+	if m.Version < 1 || m.Version > manifestVersion {
 		return nil, fmt.Errorf("%w: %d", errNewer, m.Version)
 	}
+	if m.Version == 1 && m.Aggregate != "" {
+		m.Parts, m.Aggregate = []part{{partKey: partKey{Level: levelBuild}, Key: m.Aggregate}}, ""
+	}
+	m.Version = manifestVersion
 	if m.Instances == nil {
 		m.Instances = map[string]*instance{}
+	}
+	for i, p := range m.Parts {
+		isLevel := p.Level == levelHour || p.Level == levelDay || p.Level == levelBuild && p.From == 0
+		if !isLevel || p.From < 0 || p.Class < 0 || p.Class >= mostClasses || i > 0 && m.Parts[i-1].compare(p.partKey) >= 0 {
+			return nil, fmt.Errorf("part %d cannot be one", i)
+		}
 	}
 	for name, i := range m.Instances {
 		if i == nil || i.Epochs == nil {
 			return nil, fmt.Errorf("instance %.40q has nothing", name)
+		}
+		if i.Class < 0 || i.Class >= mostClasses {
+			return nil, fmt.Errorf("instance %.40q is of class %d", name, i.Class)
 		}
 		for _, e := range i.Epochs {
 			if e == nil || !ordered(e.Seen) {

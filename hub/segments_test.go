@@ -64,7 +64,7 @@ func TestNothingOfUsers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	sum, err := readAggregate(t.Context(), b, m)
+	sum, err := readAggregate(t.Context(), b, m, levelBuild)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,6 +10,7 @@
 //	contribution what a daemon sends to the hub of its fleet
 //	cursor      numbers and texts out of foreign bytes
 //	figure      numbers for people: counts, shares, times, sizes
+//	fleet       what a hub says of the profiles that it has
 //	hang        an end to reads that never return
 //	loopback    whether a host is this machine, by its name alone
 //	pages       pages for a browser, and the secret that lets one in

@@ -3,6 +3,8 @@ package main
 import (
 	"io"
 	"math"
+	"os"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -60,6 +62,7 @@ const rootExample = `  ccmapd demo                                  try it on a 
 // profiles are commands; each other one has a file of its own.
 func newRoot(env *environment) *cobra.Command {
 	env.reader.Stdin, env.reader.Stored = env.stdin, storedHere{env}
+	env.reader.Hub = new(hubHere(os.Getenv))
 	env.shell = func() (*pages.Shell, error) { return pages.NewShell(web.Files(), web.Policy) }
 	env.stdout, env.stderr = terminal.Guarded(env.stdout), terminal.Guarded(env.stderr)
 	rightsOf := make(map[*cobra.Command]rights)
@@ -106,7 +109,7 @@ func newRoot(env *environment) *cobra.Command {
 		newServeCmd(env), newStatusCmd(env), newTargetsCmd(env), newEventsCmd(env), newDoctorCmd(env), newVersionCmd(env),
 		newUICmd(env), newPageCmd(env), newMCPCmd(env),
 	}...)
-	commands = append(append(commands, newStoreCmds(env)...), newPGOCmds(env)...)
+	commands = slices.Concat(commands, newStoreCmds(env), newFleetCmds(env), newPGOCmds(env))
 	for _, q := range view.Questions() {
 		commands = append(commands, newQuestionCmd(env, q))
 	}

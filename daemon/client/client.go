@@ -4,6 +4,7 @@
 //	FILE                         a file; "-" is standard input
 //	KIND:NAME                    a profile that is stored here, if the reader knows a store: best:web
 //	@REF                         a profile of the daemon on this machine: @web, @web:4242, @best:web
+//	@hub/REF                     of the hub of the fleet, if the reader knows one: @hub/best:web
 //	unix:/run/ccmapd.sock#REF    of the daemon that listens there
 //	https://host/v1/p/REF/map    of a daemon elsewhere
 //	http://host/any/profile      any other URL is fetched as a file
@@ -34,6 +35,7 @@ type Reader struct {
 	Sockets []string  // to try for @REF, in order; nil: those of [Sockets]
 	Event   string    // of stored profiles; "": cpu
 	Stored  Stored    // profiles that are stored here; nil: none
+	Hub     *Hub      // of the fleet; nil: none
 
 	fetched map[string][]byte // by name
 	moments map[string][]byte // of some of these

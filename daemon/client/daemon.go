@@ -22,7 +22,7 @@ type Daemon struct {
 // "unix:PATH#REST", or a URL below /v1, whose query is the rest.
 func ParseDaemon(where string) (d Daemon, rest string, ok bool) {
 	if rest, ok := strings.CutPrefix(where, "@"); ok {
-		return d, rest, true
+		return d, rest, !strings.HasPrefix(where, hubPrefix)
 	}
 	if path, ok := strings.CutPrefix(where, unixScheme); ok {
 		path, rest, _ := strings.Cut(path, "#")

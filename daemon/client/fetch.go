@@ -2,6 +2,7 @@ package client
 
 import (
 	"context"
+	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -35,6 +36,9 @@ var ErrNoDaemon = errors.New("no daemon answers")
 // "moments".
 func (r *Reader) get(ctx context.Context, where, part string, limit int64) ([]byte, error) {
 	from, err := parse(where, r.sockets())
+	if ref, is := strings.CutPrefix(where, hubPrefix); is {
+		from, err = r.Hub.profile(where, ref, r.Event)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -86,7 +90,13 @@ func do(ctx context.Context, to remote, method string, content io.Reader) (*http
 	if content != nil {
 		request.Header.Set("Content-Type", "application/json")
 	}
+	if to.token != "" {
+		request.Header.Set("Authorization", "Bearer "+to.token)
+	}
 	transport := &http.Transport{DisableKeepAlives: true, Proxy: http.ProxyFromEnvironment, MaxResponseHeaderBytes: mostProblem}
+	if to.roots != nil {
+		transport.TLSClientConfig = &tls.Config{RootCAs: to.roots}
+	}
 	if to.sockets != nil {
 		transport.Proxy, transport.DialContext = nil, to.dial
 	}
@@ -225,6 +235,10 @@ func problemOf(to remote, response *http.Response) error {
 		code = view.CodeNotPermitted
 	case http.StatusNotFound:
 		code = view.CodeNoTarget
+	}
+	if to.token != "" && code == view.CodeNotPermitted {
+		return &view.Error{Code: code, Err: fmt.Errorf("%s: the hub answers %s: %.200s", to.name, response.Status, strings.TrimSpace(string(text))),
+			Hint: "It takes a token that reads: 'read' in the hub's file of tokens."}
 	}
 	return &view.Error{Code: code, Err: fmt.Errorf("%s: the server answers %s", to.name, response.Status)}
 }

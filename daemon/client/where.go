@@ -1,6 +1,7 @@
 package client
 
 import (
+	"crypto/x509"
 	"fmt"
 	"net/url"
 	"os"
@@ -34,6 +35,9 @@ type remote struct {
 	sockets []string // the first that answers is asked; nil: the URL has a host
 	url     *url.URL
 	codings string // that are accepted
+
+	token string         // that opens it; empty: none
+	roots *x509.CertPool // that vouch for it; nil: those of the system
 }
 
 // profileCodings are the codings that package export undoes.

@@ -169,7 +169,7 @@ func periods(own []Entry, ref Reference, now time.Time) ([]Entry, error) {
 	if ref.At == "" {
 		return lastOf(all), nil
 	}
-	from, to, err := parseTime(ref.At, now)
+	from, to, err := ParseTime(ref.At, now)
 	if err != nil {
 		return nil, err
 	}
@@ -203,8 +203,8 @@ const (
 	minuteTime = "2006-01-02T15:04"
 )
 
-// parseTime returns a day, an hour, a week or, with equal ends, a moment.
-func parseTime(s string, now time.Time) (from, to time.Time, err error) {
+// ParseTime parses the time of a reference: a day, an hour, a week or, with equal ends, a moment.
+func ParseTime(s string, now time.Time) (from, to time.Time, err error) {
 	today := time.Date(now.Year(), now.Month(), now.Day(), 0, 0, 0, 0, now.Location())
 	monday := today.AddDate(0, 0, -(int(now.Weekday())+6)%7)
 	switch s {

@@ -338,7 +338,7 @@ func FuzzReference(f *testing.F) {
 		if r, err := ParseReference(s); err == nil && r.String() != strings.TrimSuffix(s, "@") {
 			t.Errorf("%q: %v", s, r)
 		}
-		parseTime(s, day)
+		ParseTime(s, day)
 	})
 }
 

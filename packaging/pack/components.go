@@ -49,12 +49,16 @@ func (r release) components() error {
 		Format: "CycloneDX", Spec: "1.6", Version: 1, Metadata: metadata{r.date.Format(time.RFC3339), main},
 		Components: []component{module("library", "std", info.GoVersion, "")},
 	}
-	agents, err := buildinfo.ReadFile(r.program() + "-mcp")
-	if err != nil {
-		return fmt.Errorf("read modules: %w", err)
+	deps := info.Deps
+	if !r.isHub() {
+		agents, err := buildinfo.ReadFile(r.program() + "-mcp")
+		if err != nil {
+			return fmt.Errorf("read modules: %w", err)
+		}
+		deps = append(deps, agents.Deps...)
 	}
 	listed := make(map[string]bool)
-	for _, m := range append(info.Deps, agents.Deps...) {
+	for _, m := range deps {
 		for m.Replace != nil {
 			m = m.Replace
 		}

@@ -44,10 +44,10 @@ func (r release) image() error {
 	c = c.DeepCopy()
 	c.Architecture, c.OS, c.Created = "amd64", "linux", v1.Time{Time: r.date}
 	c.Config = v1.Config{
-		User: fmt.Sprintf("%d:%[1]d", user), Entrypoint: []string{"/usr/bin/ccmapd"},
-		Cmd: []string{"serve", "--config", "/etc/ccmapd/ccmapd.toml"},
+		User: fmt.Sprintf("%d:%[1]d", user), Entrypoint: []string{"/usr/bin/" + r.name},
+		Cmd: r.arguments(),
 		Labels: map[string]string{
-			"org.opencontainers.image.title": "ccmapd", "org.opencontainers.image.version": r.version,
+			"org.opencontainers.image.title": r.name, "org.opencontainers.image.version": r.version,
 			"org.opencontainers.image.source": "https://github.com/ccmapd/ccmapd", "org.opencontainers.image.licenses": "Apache-2.0",
 		},
 	}
@@ -55,6 +55,14 @@ func (r release) image() error {
 		return fmt.Errorf("make image: %w", err)
 	}
 	return r.writeLayout(img)
+}
+
+// arguments are those of a container that names none.
+func (r release) arguments() []string {
+	if r.isHub() {
+		return []string{"--help"}
+	}
+	return []string{"serve", "--config", "/etc/ccmapd/ccmapd.toml"}
 }
 
 // writeLayout writes an image as a tar file that 'podman load' and 'docker load' read.
@@ -100,21 +108,37 @@ func (r release) writeLayout(img v1.Image) error {
 	return os.WriteFile(r.file("-oci.tar"), text, 0o644)
 }
 
-// files returns the files of the container. The program has the capabilities for targets as a file,
-// because container runtimes give capabilities to root alone; the program raises them for calls
-// on targets only. Only root and the group of that user can execute it.
+// content is a file of a container.
+type content struct {
+	tar.Header
+	bytes []byte
+}
+
+// files returns the files of the container, as a tar file.
 func (r release) files() ([]byte, error) {
 	program, err := os.ReadFile(r.program())
-	if err != nil {
-		return nil, err
-	}
-	config, err := os.ReadFile(filepath.Join(r.root, "etc/ccmapd/ccmapd.toml"))
 	if err != nil {
 		return nil, err
 	}
 	authorities, err := r.certificates()
 	if err != nil {
 		return nil, err
+	}
+	list := []content{
+		{tar.Header{Name: "tmp/", Mode: 0o1777}, nil},
+		{tar.Header{Name: "var/lib/" + r.name + "/", Mode: 0o750, Uid: user, Gid: user}, nil},
+		{tar.Header{Name: "etc/passwd", Mode: 0o644}, fmt.Appendf(nil, "root:x:0:0::/:/usr/sbin/nologin\n%s:x:%d:%[2]d::/var/lib/%[1]s:/usr/sbin/nologin\n", r.name, user)},
+		{tar.Header{Name: "etc/group", Mode: 0o644}, fmt.Appendf(nil, "root:x:0:\n%s:x:%d:\n", r.name, user)},
+		{tar.Header{Name: "etc/ssl/certs/ca-certificates.crt", Mode: 0o644}, authorities},
+	}
+	if r.isHub() {
+		list = append(list, content{tar.Header{Name: "usr/bin/ccmapd-hub", Mode: 0o755}, program})
+	} else {
+		config, err := os.ReadFile(filepath.Join(r.root, "etc/ccmapd/ccmapd.toml"))
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, ofDaemon(program, config)...)
 	}
 	a := &archive{epoch: r}
 	a.init()
@@ -123,24 +147,23 @@ func (r release) files() ([]byte, error) {
 			return nil, err
 		}
 	}
-	for _, f := range []struct {
-		tar.Header
-		content []byte
-	}{
-		{tar.Header{Name: "run/ccmapd/", Mode: 0o755, Uid: user, Gid: user}, nil},
-		{tar.Header{Name: "tmp/", Mode: 0o1777}, nil},
-		{tar.Header{Name: "var/lib/ccmapd/", Mode: 0o750, Uid: user, Gid: user}, nil},
-		{tar.Header{Name: "etc/passwd", Mode: 0o644}, fmt.Appendf(nil, "root:x:0:0::/:/usr/sbin/nologin\nccmapd:x:%d:%[1]d::/var/lib/ccmapd:/usr/sbin/nologin\n", user)},
-		{tar.Header{Name: "etc/group", Mode: 0o644}, fmt.Appendf(nil, "root:x:0:\nccmapd:x:%d:\n", user)},
-		{tar.Header{Name: "etc/ccmapd/ccmapd.toml", Mode: 0o644}, config},
-		{tar.Header{Name: "etc/ssl/certs/ca-certificates.crt", Mode: 0o644}, authorities},
-		{tar.Header{Name: "usr/bin/ccmapd", Mode: 0o750, Gid: user, PAXRecords: map[string]string{"SCHILY.xattr.security.capability": fileCapabilities()}}, program},
-	} {
-		if err := a.add(f.Header, f.content); err != nil {
+	for _, f := range list {
+		if err := a.add(f.Header, f.bytes); err != nil {
 			return nil, err
 		}
 	}
 	return a.close()
+}
+
+// ofDaemon returns the files of the daemon alone. The program has the capabilities for targets as a file, because
+// container runtimes give capabilities to root alone; the program raises them for calls on targets only. Only root and
+// the group of that user can execute it.
+func ofDaemon(program, config []byte) []content {
+	return []content{
+		{tar.Header{Name: "run/ccmapd/", Mode: 0o755, Uid: user, Gid: user}, nil},
+		{tar.Header{Name: "etc/ccmapd/ccmapd.toml", Mode: 0o644}, config},
+		{tar.Header{Name: "usr/bin/ccmapd", Mode: 0o750, Gid: user, PAXRecords: map[string]string{"SCHILY.xattr.security.capability": fileCapabilities()}}, program},
+	}
 }
 
 // certificates returns the certificates of public authorities, as crypto/x509 reads them on Linux: targets may be

@@ -15,8 +15,9 @@ import (
 	_ "github.com/goreleaser/nfpm/v2/rpm"
 )
 
-// release has the files and facts that all forms of ccmapd share.
+// release has the files and facts that all forms of a program share.
 type release struct {
+	name    string // ccmapd or ccmapd-hub
 	root    string // the files, where they will be installed
 	out     string // directory
 	here    string // of packaging
@@ -29,6 +30,7 @@ type release struct {
 
 func main() {
 	var r release
+	flag.StringVar(&r.name, "name", "ccmapd", "program: ccmapd or ccmapd-hub")
 	flag.StringVar(&r.root, "root", "", "directory with the files, where they will be installed")
 	flag.StringVar(&r.out, "out", "", "directory for the packages")
 	flag.StringVar(&r.version, "version", "", "version of the module")
@@ -63,18 +65,25 @@ func (r release) make() error {
 }
 
 // program is the path of the program.
-func (r release) program() string { return filepath.Join(r.root, "usr/bin/ccmapd") }
+func (r release) program() string { return filepath.Join(r.root, "usr/bin", r.name) }
 
 // file is the path of an output.
 func (r release) file(suffix string) string {
-	return filepath.Join(r.out, "ccmapd-"+r.version+suffix)
+	return filepath.Join(r.out, r.name+"-"+r.version+suffix)
 }
 
-// packages makes a package of each format, as nfpm.yaml says.
+// isHub reports whether it is the hub, which has no rights, no users that a script makes, and no other program.
+func (r release) isHub() bool { return r.name == "ccmapd-hub" }
+
+// packages makes a package of each format, as nfpm.yaml or hub.yaml says.
 func (r release) packages(formats ...string) error {
-	config, err := nfpm.ParseFileWithEnvMapping("nfpm.yaml", func(name string) string { return map[string]string{"VERSION": r.version}[name] })
+	file := "nfpm.yaml"
+	if r.isHub() {
+		file = "hub.yaml"
+	}
+	config, err := nfpm.ParseFileWithEnvMapping(file, func(name string) string { return map[string]string{"VERSION": r.version}[name] })
 	if err != nil {
-		return fmt.Errorf("read nfpm.yaml: %w", err)
+		return fmt.Errorf("read %s: %w", file, err)
 	}
 	if err := os.Chdir(r.root); err != nil { // the sources are relative
 		return err
@@ -94,7 +103,9 @@ func (r release) pack(config nfpm.Config, format string) error {
 	}
 	info.MTime = r.date
 	script := func(name string) string { return filepath.Join(r.here, "scripts", name) }
-	info.Scripts = nfpm.Scripts{PostInstall: script("postinstall"), PreRemove: script("preremove"), PostRemove: script("postremove")}
+	if !r.isHub() {
+		info.Scripts = nfpm.Scripts{PostInstall: script("postinstall"), PreRemove: script("preremove"), PostRemove: script("postremove")}
+	}
 	info = nfpm.WithDefaults(info)
 	packager, err := nfpm.Get(format)
 	if err != nil {
