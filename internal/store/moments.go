@@ -131,11 +131,11 @@ func parseSpan(s string, now time.Time) (from, to time.Time, err error) {
 		return now.Add(-usualSpan), now, nil
 	}
 	begin, end, isSpan := strings.Cut(s, "..")
-	if from, to, err = parseTime(begin, now); err != nil {
+	if from, to, err = ParseTime(begin, now); err != nil {
 		return from, to, err
 	}
 	if isSpan {
-		to, _, err = parseTime(end, now)
+		to, _, err = ParseTime(end, now)
 	}
 	if err == nil && !from.Before(to) {
 		err = &advice.Error{Code: advice.CodeUsage, Err: fmt.Errorf("%q has no end after its begin", s),
