@@ -87,6 +87,8 @@ func newQuestionCmd(env *environment, q view.Question) subcommand {
 		a.follow(env)
 	case "overlap":
 		a.checkOverlap()
+	case "requests":
+		return a.ofProcesses(env)
 	}
 	return a.subcommand()
 }
@@ -112,6 +114,11 @@ func (a *asking) run(env *environment, args []string) error {
 		}
 		about.Profiles = append(about.Profiles, p)
 	}
+	return a.answer(env, about)
+}
+
+// answer prints the answer about profiles.
+func (a *asking) answer(env *environment, about view.About) error {
 	v, err := a.form.Answer(about)
 	if err != nil {
 		return explainAnswer(err)

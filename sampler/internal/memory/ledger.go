@@ -42,8 +42,9 @@ const (
 type ledger struct {
 	all     *goproc.Goroutines
 	stacks  *stacks
-	running bool  // it is sampled, too
-	idle    int64 // waits that last longer are idle, ns; 0: none is
+	answers map[uint64]bool // entries of functions that answer requests
+	running bool            // it is sampled, too
+	idle    int64           // waits that last longer are idle, ns; 0: none is
 	slots   []slot
 	last    int64 // time of the last tick
 	now     int64
@@ -108,7 +109,7 @@ func (l *ledger) see(place int32, g *goproc.Goroutine) {
 	switch {
 	case g.State == goproc.Running:
 		if l.running {
-			l.all.Entry(g, &l.stack)
+			l.all.Outset(g, l.answers, &l.stack)
 			l.tell(l.stacks.add(frameRunning, &l.stack), l.elapsed)
 		}
 	case s.idle && s.stack != noStack:
@@ -203,7 +204,11 @@ func (l *ledger) note(place int32, k *goproc.Look, weight int64) {
 	if !k.Read || k.Moved || k.ID != s.id {
 		l.stats.Counts[sampler.Truncated]++
 		was := goproc.Goroutine{State: s.state, Reason: s.reason}
-		l.tell(l.stacks.moved(&was), weight)
+		var outset *process.Stack
+		if k.Read && l.all.Outset(&k.Goroutine, l.answers, &l.stack) {
+			outset = &l.stack
+		}
+		l.tell(l.stacks.moved(&was, outset), weight)
 		return
 	}
 	reason := l.stacks.reason(&k.Goroutine, k.Stack)

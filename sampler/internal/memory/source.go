@@ -47,12 +47,14 @@ type Source struct {
 	process *goproc.Process
 	all     *goproc.Goroutines // nil: the program has not begun
 	ledger  *ledger
+	entries entries
 	budget  float64 // part of a core; 0: no bound
 }
 
 var (
-	_ sampler.Source  = (*Source)(nil)
-	_ sampler.Tunable = (*Source)(nil)
+	_ sampler.Source   = (*Source)(nil)
+	_ sampler.Tunable  = (*Source)(nil)
+	_ sampler.Counting = (*Source)(nil)
 )
 
 // defaultBudget is the part of a core that the engine takes.
@@ -138,6 +140,7 @@ func (s *Source) find(ctx context.Context) error {
 		return err
 	}
 	s.all, s.ledger = all, newLedger(s.o, all, s.process)
+	s.ledger.answers = s.entries.find(ctx, s.o, s.process)
 	s.describe()
 	return nil
 }
@@ -150,6 +153,7 @@ func (s *Source) describe() {
 
 // Close frees a source whose Run is not called.
 func (s *Source) Close() error {
+	s.entries.close()
 	if s.process != nil {
 		s.process.Close()
 	}
@@ -171,6 +175,9 @@ func (s *Source) Info() sampler.Info {
 
 // Stats returns the counts so far.
 func (s *Source) Stats() sampler.Stats { return *s.stats.Load() }
+
+// Counted returns the calls of functions that answer requests. Any goroutine may call it.
+func (s *Source) Counted() ([]ccmap.Point, uint64) { return s.entries.counted() }
 
 // SetInterval changes the least time between two ticks. It is in force from the next tick on.
 func (s *Source) SetInterval(d time.Duration) error {
@@ -235,6 +242,7 @@ func (s *Source) run(ctx context.Context, push func(*ccmap.Sample), publish func
 			return s.end("target replaced itself by another program (exec)", &clock, push, publish), nil
 		}
 		s.ledger.push(push)
+		s.entries.tick(s.ledger.now)
 		publish()
 		s.pace(threadTime() - cost)
 		s.publish()
@@ -269,6 +277,7 @@ func (s *Source) end(reason string, clock *sampler.Clock, push func(*ccmap.Sampl
 	if s.ledger != nil {
 		s.ledger.settle(clock.Now())
 		s.ledger.push(push)
+		s.entries.tick(s.ledger.now)
 		publish()
 		s.publish()
 	}
@@ -290,7 +299,7 @@ func (s *Source) publish() {
 	st := s.ledger.stats
 	st.Interval = time.Duration(s.period.Load())
 	n, all := s.all.Len()
-	st.NoCalls = "goroutines that wait make none"
+	st.NoCalls = "goroutines that wait make none" + s.entries.lacks()
 	if all > uint64(n) {
 		st.Warning = fmt.Sprintf("%d of %d goroutines were read: more are not, to bound memory", n, all)
 	}

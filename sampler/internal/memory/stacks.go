@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/ccmapd/ccmapd/ccmap"
+	"github.com/ccmapd/ccmapd/ccmap/query"
 	"github.com/ccmapd/ccmapd/internal/process"
 	"github.com/ccmapd/ccmapd/sampler"
 	"github.com/ccmapd/ccmapd/sampler/internal/goproc"
@@ -21,9 +22,6 @@ const (
 	frameSyscall  = "[syscall]"
 	frameCgo      = "[cgo call]"
 )
-
-// entries are the functions below which a program answers a request: net/http, also of HTTP/2, and gRPC.
-var entries = []string{"net/http.serverHandler.ServeHTTP", "google.golang.org/grpc.(*Server).handleStream"}
 
 // stackOf is a stack that goroutines wait in.
 type stackOf struct {
@@ -70,7 +68,7 @@ func newStacks(o sampler.ProcessOptions, all *goproc.Goroutines, p *goproc.Proce
 		process: p, gs: all, names: o.Sink.Names, seed: maphash.MakeSeed(), deepest: o.Sink.Queue.MaxFrames() - 1,
 		entry: make(map[string]bool), pseudo: make(map[string]ccmap.MethodID),
 	}
-	for _, name := range append(slices.Clone(entries), o.Under...) {
+	for _, name := range slices.Concat(query.Answering(), o.Under) {
 		s.entry[name] = true
 	}
 	s.forget()
@@ -154,9 +152,13 @@ func (s *stacks) reasonAlone(g *goproc.Goroutine) string {
 	return text
 }
 
-// moved returns the stack of a goroutine that went on while it was read.
-func (s *stacks) moved(g *goproc.Goroutine) int32 {
+// moved returns the stack of a goroutine that went on while it was read. Of its stack, the outermost frames are known
+// if it answers a request.
+func (s *stacks) moved(g *goproc.Goroutine, outset *process.Stack) int32 {
 	s.scratch = append(s.scratch[:0], s.frame(s.reasonAlone(g)), s.frame(frameMoved))
+	if outset != nil {
+		s.scratch = s.process.Frames(outset, s.names, s.scratch)
+	}
 	return s.keep(false)
 }
 
