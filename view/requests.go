@@ -66,6 +66,7 @@ type requestEntry struct {
 	counted int64          // of these that were counted: the others are estimated by them
 	parts   []requestPart  // those to be shown
 	during  time.Duration
+	look    time.Duration // between two looks that are independent; 0: not known
 }
 
 // requestPart is a part of the time of requests.
@@ -109,6 +110,7 @@ func newRequests(p *Profile, l List, depth uint) (*requests, error) {
 		if e == nil {
 			e = &entryParts{names: p.Names(), depth: depth, index: make(map[string]int)}
 			e.method, e.during = entry, meta.Duration
+			e.look = p.independentLooks(entry)
 			e.came, e.counted = counts[entry].Count, counts[entry].Other
 			found[entry] = e
 		}
@@ -146,6 +148,19 @@ func (p *Profile) countedEntries() map[ccmap.MethodID]ccmap.Point {
 		}
 	}
 	return counts
+}
+
+// independentLooks returns how far apart looks at requests are that are independent; 0: the profile does not say. The
+// sessions of a merge may differ: the longest time counts.
+func (p *Profile) independentLooks(entry ccmap.MethodID) (longest time.Duration) {
+	of := ccmap.CommentLooks + p.Names().At(entry).Name + ": one each "
+	for _, c := range p.Meta().Comments {
+		if text, is := strings.CutPrefix(c, of); is {
+			each, _ := time.ParseDuration(text)
+			longest = max(longest, each)
+		}
+	}
+	return longest
 }
 
 // answering returns which methods answer requests.
@@ -244,8 +259,8 @@ func (e *requestEntry) perSecond() float64 { return float64(e.came) / e.during.S
 // normal95 bounds 95 % of a normal distribution, in standard deviations.
 const normal95 = 1.96
 
-// within returns by which part the time of a request is uncertain, at 95 %; 0: not known. The samples of requests
-// are as good as independent ones at least. Requests that were in flight at the beginning or the end have a part
+// within returns by which part the time of a request is uncertain, at 95 %; 0: not known. Where a profile does not say how
+// many independent looks it has, each sample counts as one. Requests that were in flight at the beginning or the end have a part
 // of their time outside: twice as many as are in flight, for a time like that of a request each. And where only
 // some requests were counted, their number is uncertain by chance.
 func (e *requestEntry) within() float64 {
@@ -253,7 +268,11 @@ func (e *requestEntry) within() float64 {
 		return 0
 	}
 	n := float64(e.came)
-	variance := 1/float64(e.total.Samples) + 4*e.inFlight(e.total)/(n*n)
+	looks := float64(e.total.Samples)
+	if e.look > 0 {
+		looks = float64(e.during) / float64(e.look)
+	}
+	variance := 1/looks + 4*e.inFlight(e.total)/(n*n)
 	if e.counted > 0 && e.counted < e.came {
 		variance += 1 / float64(e.counted)
 	}

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"os"
 	"os/exec"
@@ -15,6 +16,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/ccmapd/ccmapd/ccmap"
 	"github.com/ccmapd/ccmapd/scripts/campaign"
 	"github.com/ccmapd/ccmapd/scripts/report"
 )
@@ -131,7 +133,18 @@ func runWaiting(ctx context.Context, f *field) error {
 		f.Say("%s", strings.Join(cells, " | "))
 		table.Row(cells...)
 	}
-	costs := report.Table{Head: []string{"idle goroutines", "busy ones", "looks a second", "ccmapd, % of a core"}}
+	truths := report.Table{Head: []string{"program", "load", "state", "`runtime/trace`, goroutines", "ccmapd", "off %"}}
+	for _, spinners := range []int{0, 6} {
+		if !f.Wants("traced") {
+			continue
+		}
+		rows, err := f.measureTraced(ctx, spinners)
+		if err != nil {
+			failed = errors.Join(failed, fmt.Errorf("beside runtime/trace: %w", err))
+		}
+		truths.Rows = append(truths.Rows, rows...)
+	}
+	costs := report.Table{Head: []string{"idle goroutines", "busy ones", "ccmapd, % of a core"}}
 	for _, n := range []int{2_000, 100_000} {
 		if !f.Wants("idlers") {
 			continue
@@ -143,8 +156,8 @@ func runWaiting(ctx context.Context, f *field) error {
 		}
 		costs.Row(cells...)
 	}
-	text := fmt.Sprintf("%s %d runs of %v each. The last run took %v.\n\n%s\n\n%s", report.Measured(began), runs, f.length(), after(began),
-		strings.TrimSuffix(table.String(), "\n"), strings.TrimSuffix(costs.String(), "\n"))
+	text := fmt.Sprintf("%s %d runs of %v each. The last run took %v.\n\n%s\n\n%s\n\n%s", report.Measured(began), runs, f.length(), after(began),
+		strings.TrimSuffix(table.String(), "\n"), strings.TrimSuffix(truths.String(), "\n"), strings.TrimSuffix(costs.String(), "\n"))
 	return errors.Join(failed, f.Write(waitingPortion, text))
 }
 
@@ -266,19 +279,81 @@ func (f *field) measureIdlers(ctx context.Context, n int) ([]string, error) {
 	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
 		return nil, err
 	}
-	text, used, err := f.ask(ctx, "attach", "--event", "wait", "--json", "-d", f.length().String(), "-o", file, strconv.Itoa(p.PID()))
+	_, used, err := f.ask(ctx, "attach", "--event", "wait", "-q", "-d", f.length().String(), "-o", file, strconv.Itoa(p.PID()))
 	if err != nil {
 		return nil, err
 	}
-	s, err := campaign.ReadProfile(file)
+	return []string{report.Count(float64(n)), "50", report.Number(100*used.Seconds()/f.length().Seconds(), 2)}, nil
+}
+
+// measureTraced samples a program that sleeps, beside so many goroutines that spin, while it traces itself. It returns
+// rows of its two states.
+func (f *field) measureTraced(ctx context.Context, spinners int) (rows [][]string, err error) {
+	executable, err := f.build(ctx, build{name: "traced", requires: []string{expTrace}, files: map[string]string{"main.go": readDriver("traced/main.go")}})
 	if err != nil {
 		return nil, err
 	}
-	changes := s.Meta().Interval
-	every := f.length()
-	if len(changes) > 0 {
-		every = changes[len(changes)-1].Interval
+	in, lines := io.Pipe()
+	defer lines.Close()
+	p, err := campaign.Launch{Command: []string{executable, strconv.Itoa(spinners)}, Ready: regexp.MustCompile(`^ready$`), Stdin: in}.Start(ctx)
+	if err != nil {
+		return nil, err
 	}
-	_ = text
-	return []string{report.Count(float64(n)), "50", report.Number(1/every.Seconds(), 1), report.Number(100*used.Seconds()/f.length().Seconds(), 2)}, nil
+	defer p.Stop()
+	file := f.Path("profiles", "waiting", "traced.json")
+	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+		return nil, err
+	}
+	s, err := f.Attach(ctx, p.PID(), "", file, "--event", "wait")
+	if err != nil {
+		return nil, err
+	}
+	fmt.Fprintln(lines)
+	select {
+	case <-time.After(f.length()):
+	case <-ctx.Done():
+	}
+	load := report.LoadAverage()
+	_, err1 := s.End()
+	fmt.Fprintln(lines)
+	var slept, runnable, took float64
+	for range 100 {
+		if _, err := fmt.Sscanf(p.LastLine(), "traced %g %g %g", &slept, &runnable, &took); err == nil {
+			break
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
+	profile, err2 := campaign.ReadProfile(file)
+	if err := errors.Join(err1, err2); err != nil || took == 0 {
+		return nil, errors.Join(err, errors.New("no trace"))
+	}
+	ours := sleepersOf(profile)
+	about := fmt.Sprintf("6 goroutines sleep for 5 ms, %d spin", spinners)
+	for _, state := range []struct {
+		reason string
+		truth  float64
+	}{{"[sleep]", slept}, {"[runnable]", runnable}} {
+		is, want := ours[state.reason]/profile.Meta().Duration.Seconds()/1e9, state.truth/took
+		rows = append(rows, []string{about, report.Number(load, 0), state.reason, report.Number(want, 3), report.Number(is, 3), report.Number(100*(is/want-1), 1)})
+	}
+	return rows, nil
+}
+
+// expTrace reads traces.
+const expTrace = "golang.org/x/exp@v0.0.0-20261113113407-e3970619a1a4"
+
+// sleepersOf returns the time of stacks below main.sleeps, by the innermost frame, ns.
+func sleepersOf(s *ccmap.Snapshot) map[string]float64 {
+	sum := make(map[string]float64)
+	below := make([]bool, s.Len()) // parents come first
+	for n := range s.Nodes() {
+		name := ""
+		if n.Method != ccmap.NoMethod {
+			name = s.Names().At(n.Method).Name
+		}
+		if below[n.ID] = below[n.Parent] || name == "main.sleeps"; below[n.ID] {
+			sum[name] += float64(n.Self.Time)
+		}
+	}
+	return sum
 }

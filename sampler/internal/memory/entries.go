@@ -23,7 +23,7 @@ const mostEntries = 3
 
 // entries counts the calls of functions that answer requests, by hardware breakpoints. A breakpoint stops the thread
 // at each call. Where that would take more of a core than [defaultBudget], the breakpoints are on between some ticks
-// alone, at random, and the calls of all the time are estimated by those. Without perf events nothing is counted.
+// alone, which come at random, and the calls of all the time are estimated by those. Without perf events nothing is counted.
 //
 //	points       atomic: any goroutine reads them
 //	all others   Open, then the goroutine of Run
@@ -36,9 +36,11 @@ type entries struct {
 	pid      int
 
 	begin, last int64 // of ticks, CLOCK_MONOTONIC, ns
+	looked      int64 // the last look at goroutines
 	on          int64 // time that the breakpoints were on, ns
 	began       int64 // when they were set first; 0: they were not
 	paused      bool
+	due         float64 // ticks for which they may be on
 	points      atomic.Pointer[[]ccmap.Point]
 	version     atomic.Uint64
 }
@@ -82,13 +84,20 @@ func (e *entries) find(ctx context.Context, o sampler.ProcessOptions, p *goproc.
 	return at
 }
 
-// tick takes in what was counted since the last tick, and decides whether the breakpoints are on until the next.
-func (e *entries) tick(now int64) {
+// entriesEvery is how often counts are read, at least. It takes a call of the kernel for each thread.
+const entriesEvery = 200 * time.Millisecond
+
+// tick takes in what was counted since the last tick, and decides whether the breakpoints are on until the next. Goroutines
+// were looked at last at the time looked.
+func (e *entries) tick(now, looked int64, last bool) {
 	elapsed := now - e.last
-	if e.last == 0 {
+	switch {
+	case e.last == 0:
 		e.begin, elapsed = now, 0
+	case elapsed < int64(entriesEvery) && !last:
+		return
 	}
-	e.last = now
+	e.last, e.looked = now, looked
 	if e.began == 0 {
 		e.set(now)
 		return
@@ -100,7 +109,11 @@ func (e *entries) tick(now int64) {
 		e.switches.Read()
 	}
 	e.count()
-	pause := rand.Float64() >= e.share()
+	e.due += e.share() // so the windows are as far apart as they can be
+	pause := e.due < 1
+	if !pause {
+		e.due--
+	}
 	if pause == e.paused {
 		return
 	}
@@ -134,7 +147,7 @@ func (e *entries) set(now int64) {
 			return
 		}
 	}
-	e.began = now
+	e.began, e.due = now, rand.Float64()
 	e.switches.Read()
 }
 
@@ -151,7 +164,7 @@ func (e *entries) count() {
 			e.fail(err)
 			return
 		}
-		all := int64(float64(n) * float64(e.last-e.begin) / float64(e.on))
+		all := int64(float64(n) * float64(e.looked-e.begin) / float64(e.on))
 		points[i] = ccmap.Point{
 			Origin: ccmap.OriginBurst, Kind: ccmap.PointCall, Method: e.all[i].method, Offset: ccmap.NoOffset, End: ccmap.NoOffset,
 			Count: all, Other: int64(n), Aged: all - int64(n), Nulls: ccmap.NullsUnknown,

@@ -55,11 +55,12 @@ type ledger struct {
 	shares         []int64 // of the active ones that are looked at, how many each stands for
 	out            []ccmap.Sample
 	stack          process.Stack // scratch
+	spread         spread
 	stats          sampler.Stats
 }
 
 func newLedger(o sampler.ProcessOptions, all *goproc.Goroutines, p *goproc.Process) *ledger {
-	return &ledger{all: all, stacks: newStacks(o, all, p), running: o.Unit == Wall, idle: int64(max(o.Idle, 0))}
+	return &ledger{all: all, stacks: newStacks(o, all, p), running: o.Unit == Wall, idle: int64(max(o.Idle, 0)), spread: make(spread)}
 }
 
 // tick takes a census, and looks at goroutines.
@@ -90,6 +91,7 @@ func (l *ledger) tick(ctx context.Context, now int64) {
 	})
 	l.all.Look(l.unseen[:min(len(l.unseen), idleLooks)], func(place int32, k *goproc.Look) { l.note(place, k, 0) })
 	l.stacks.tellIdle(l.sample)
+	l.spread.tick(l.elapsed)
 }
 
 // see takes in what the census says of a goroutine.
@@ -205,7 +207,7 @@ func (l *ledger) note(place int32, k *goproc.Look, weight int64) {
 		l.stats.Counts[sampler.Truncated]++
 		was := goproc.Goroutine{State: s.state, Reason: s.reason}
 		var outset *process.Stack
-		if k.Read && l.all.Outset(&k.Goroutine, l.answers, &l.stack) {
+		if k.State != goproc.Dead && k.ID == s.id && l.all.Outset(&k.Goroutine, l.answers, &l.stack) {
 			outset = &l.stack
 		}
 		l.tell(l.stacks.moved(&was, outset), weight)
@@ -234,6 +236,9 @@ func (l *ledger) note(place int32, k *goproc.Look, weight int64) {
 
 // tell makes a sample of a stack.
 func (l *ledger) tell(stack int32, weight int64) {
+	if of := &l.stacks.all[stack]; of.request {
+		l.spread.add(of.entry, weight)
+	}
 	if weight > 0 {
 		l.sample(l.stacks.all[stack].frames, uint64(stack), weight, l.stacks.all[stack].truncated)
 	}

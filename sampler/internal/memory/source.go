@@ -242,7 +242,7 @@ func (s *Source) run(ctx context.Context, push func(*ccmap.Sample), publish func
 			return s.end("target replaced itself by another program (exec)", &clock, push, publish), nil
 		}
 		s.ledger.push(push)
-		s.entries.tick(s.ledger.now)
+		s.entries.tick(clock.Now(), s.ledger.last, false)
 		publish()
 		s.pace(threadTime() - cost)
 		s.publish()
@@ -275,9 +275,9 @@ const stopped = "stopped"
 // end tells the waits that last.
 func (s *Source) end(reason string, clock *sampler.Clock, push func(*ccmap.Sample), publish func()) sampler.Ending {
 	if s.ledger != nil {
+		s.entries.tick(clock.Now(), s.ledger.last, true)
 		s.ledger.settle(clock.Now())
 		s.ledger.push(push)
-		s.entries.tick(s.ledger.now)
 		publish()
 		s.publish()
 	}
@@ -298,6 +298,7 @@ func (s *Source) pace(cost time.Duration) {
 func (s *Source) publish() {
 	st := s.ledger.stats
 	st.Interval = time.Duration(s.period.Load())
+	st.Files = s.ledger.spread.comments(s.o.Sink.Names)
 	n, all := s.all.Len()
 	st.NoCalls = "goroutines that wait make none" + s.entries.lacks()
 	if all > uint64(n) {

@@ -25,10 +25,11 @@ const (
 
 // stackOf is a stack that goroutines wait in.
 type stackOf struct {
-	frames    []ccmap.Frame // the first is the reason
-	idle      int64         // time of this tick in which goroutines were idle there, ns
-	request   bool          // it is below an entry: never idle
-	hidden    bool          // it waits for a signal, which is nothing that a program waits for
+	frames    []ccmap.Frame  // the first is the reason
+	idle      int64          // time of this tick in which goroutines were idle there, ns
+	request   bool           // it is below an entry: never idle
+	entry     ccmap.MethodID // the outermost one, of a request
+	hidden    bool           // it waits for a signal, which is nothing that a program waits for
 	truncated bool
 }
 
@@ -207,6 +208,9 @@ func (s *stacks) keep(truncated bool) int32 {
 	for _, f := range of.frames {
 		known := s.of(f.Method)
 		of.request, of.hidden = of.request || known.entry, of.hidden || known.signal
+		if known.entry {
+			of.entry = f.Method
+		}
 	}
 	s.all, s.byHash[hash], s.frames = append(s.all, of), append(s.byHash[hash], place), s.frames+len(of.frames)
 	return place
