@@ -44,7 +44,7 @@ for --duration first. docs/waiting.md explains the figures.`,
 		depth := uint(3)
 		return &Form{
 			Params: listParams(&l, 10, requestsLayout,
-				Param{Name: "depth", Value: &depth, Help: "tell parts apart by `N` calls of the program; 0: by all"}),
+				Param{Name: "depth", Value: &depth, Help: "tell parts apart by `N` calls, innermost, without Go's own library; 0: by all"}),
 			Answer: ofMethods(&l, func(p *Profile) (View, error) { return newRequests(p, l, depth) }),
 		}
 	},
@@ -72,7 +72,7 @@ type requestEntry struct {
 // requestPart is a part of the time of requests.
 type requestPart struct {
 	reason  string           // the innermost frame, for example "[select]"
-	path    []ccmap.MethodID // the first calls below the entry, and below those of its own package
+	path    []ccmap.MethodID // the innermost calls of the program, and not of the standard library
 	total   ccmap.Counters
 	entry   *requestEntry
 	summary bool // of all parts
@@ -183,7 +183,7 @@ func walkRequests(s *ccmap.Snapshot, isEntry func(ccmap.MethodID) bool, tell fun
 		if below[n.ID] = below[n.Parent]; below[n.ID] == 0 && n.ID != 0 && !n.IsPosition() && isEntry(n.Method) {
 			below[n.ID] = n.ID
 		}
-		if below[n.ID] == 0 || n.Self.IsZero() {
+		if below[n.ID] == 0 || n.Self.Time == 0 && n.Self.Samples == 0 {
 			continue
 		}
 		path = path[:0]
@@ -212,12 +212,9 @@ func (e *entryParts) add(path []ccmap.MethodID, c ccmap.Counters) {
 	if last := len(path) - 1; last >= 0 && strings.HasPrefix(e.names.At(path[last]).Name, "[") {
 		reason, path = e.names.At(path[last]).Name, path[:last]
 	}
-	own := packageOf(e.names.At(e.method).Name)
-	for len(path) > 0 && packageOf(e.names.At(path[0]).Name) == own {
-		path = path[1:]
-	}
+	path = slices.DeleteFunc(path, func(id ccmap.MethodID) bool { return isOfLibrary(e.names.At(id).Name) })
 	if e.depth > 0 {
-		path = path[:min(len(path), int(e.depth))]
+		path = path[max(len(path)-int(e.depth), 0):]
 	}
 	key := []byte(reason)
 	for _, id := range path {
@@ -232,14 +229,14 @@ func (e *entryParts) add(path []ccmap.MethodID, c ccmap.Counters) {
 	e.parts[i].total = e.parts[i].total.Add(c)
 }
 
-// packageOf returns the package of a Go function: "net/http" of "net/http.(*conn).serve".
-func packageOf(name string) string {
-	slash := strings.LastIndexByte(name, '/') + 1
-	if i := strings.IndexByte(name[slash:], '('); i > 0 {
-		name = name[:slash+i]
+// isOfLibrary reports whether a function is of Go's standard library: the first element of its package's path has no dot, and
+// is not main.
+func isOfLibrary(name string) bool {
+	first, _, isLong := strings.Cut(name, "/")
+	if isLong && !strings.ContainsAny(first, "([") {
+		return !strings.Contains(first, ".")
 	}
-	pkg, _, _ := strings.Cut(name[slash:], ".")
-	return name[:slash] + pkg
+	return !strings.HasPrefix(name, "main.") && !strings.HasPrefix(name, "[")
 }
 
 // inFlight returns how many goroutines are there on average.
@@ -329,7 +326,7 @@ var partsColumns = append(
 		}),
 	col("part", "reason", "the innermost frame: what the goroutine waits for, or [running]", func(r requestPart) string { return r.reason }).
 		printed(func(p *Profile, r requestPart) string { return r.title(p) }),
-	array("path", "the first calls of the program below the function", placeColumns, func(p *Profile, r requestPart) []place {
+	array("path", "the innermost calls below the function, without those of Go's standard library, the outermost first", placeColumns, func(p *Profile, r requestPart) []place {
 		path := make([]place, len(r.path))
 		for i, id := range r.path {
 			path[i] = *declaredAt(p.Names().At(id))
@@ -351,9 +348,18 @@ func (r *requestPart) title(p *Profile) string {
 	}
 	path := make([]string, len(r.path))
 	for i, id := range r.path {
-		path[i] = p.title(p.Names().At(id))
+		path[i] = withoutFolders(p.title(p.Names().At(id)))
 	}
 	return strings.TrimRight("  "+cmp.Or(r.reason, "(itself)")+" "+strings.Join(path, " > "), " ")
+}
+
+// withoutFolders cuts the path of a function's package to its last element.
+func withoutFolders(name string) string {
+	end := len(name)
+	if i := strings.IndexAny(name, "(["); i >= 0 {
+		end = i
+	}
+	return name[strings.LastIndexByte(name[:end], '/')+1:]
 }
 
 // Text prints a line about each function, and a table of the parts.

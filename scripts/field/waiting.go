@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"os"
 	"os/exec"
@@ -293,8 +292,12 @@ func (f *field) measureTraced(ctx context.Context, spinners int) (rows [][]strin
 	if err != nil {
 		return nil, err
 	}
-	in, lines := io.Pipe()
+	in, lines, err := os.Pipe()
+	if err != nil {
+		return nil, err
+	}
 	defer lines.Close()
+	defer in.Close()
 	p, err := campaign.Launch{Command: []string{executable, strconv.Itoa(spinners)}, Ready: regexp.MustCompile(`^ready$`), Stdin: in}.Start(ctx)
 	if err != nil {
 		return nil, err
@@ -304,7 +307,7 @@ func (f *field) measureTraced(ctx context.Context, spinners int) (rows [][]strin
 	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
 		return nil, err
 	}
-	s, err := f.Attach(ctx, p.PID(), "", file, "--event", "wait")
+	s, err := f.Attach(ctx, p.PID(), "", file, "--event", "wait", "-i", "5ms", "--max-host-overhead", "0")
 	if err != nil {
 		return nil, err
 	}

@@ -1,6 +1,7 @@
 package memory
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -93,7 +94,7 @@ func (e *entries) tick(now, looked int64, last bool) {
 	elapsed := now - e.last
 	switch {
 	case e.last == 0:
-		e.begin, elapsed = now, 0
+		e.begin, elapsed = cmp.Or(e.begin, looked), 0
 	case elapsed < int64(entriesEvery) && !last:
 		return
 	}

@@ -217,10 +217,16 @@ func (s *Source) run(ctx context.Context, push func(*ccmap.Sample), publish func
 	s.process.Bound(ctx)
 	clock := sampler.NewClock()
 	begin, renewed := clock.Now(), clock.Now()
+	if s.ledger != nil {
+		s.ledger.last, s.entries.begin = begin, begin // the time until the first tick counts
+	}
 	for next := begin; ; next += s.period.Load() {
 		next = max(next, clock.Now()-s.period.Load()) // after a stall, do not catch up
 		at := next + rand.Int64N(max(s.period.Load(), 1))
 		if ended := s.sleep(ctx, &clock, at); ended != "" {
+			if s.all != nil && ended == stopped && s.process.SameProgram() == nil {
+				s.ledger.tick(context.WithoutCancel(ctx), clock.Now()) // for the time since the last one
+			}
 			return s.end(ended, &clock, push, publish), nil
 		}
 		if s.all == nil {
