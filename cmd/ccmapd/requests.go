@@ -27,6 +27,8 @@ func (a *asking) ofProcesses(env *environment) subcommand {
 	flags.DurationVarP(&f.duration, "duration", "d", f.duration, "sample a process for `TIME`; 0: until Ctrl-C")
 	flags.DurationVarP(&f.interval, "interval", "i", f.interval, "`TIME` between two looks at its goroutines")
 	flags.StringArrayVar(&f.under, underFlag, nil, "`FUNCTION` of the process that answers requests, too; may be repeated")
+	var event string
+	flags.StringVar(&event, "event", f.event.Value, "read this `EVENT` of a daemon's target or stored profiles: wait or wall")
 	file := a.subcommand()
 	check := a.RunE
 	a.RunE = func(cmd *cobra.Command, args []string) error {

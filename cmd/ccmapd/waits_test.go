@@ -14,6 +14,7 @@ import (
 
 	"github.com/ccmapd/ccmapd/ccmap"
 	"github.com/ccmapd/ccmapd/export"
+	"github.com/ccmapd/ccmapd/internal/daemon"
 	"github.com/ccmapd/ccmapd/internal/programtest"
 	"github.com/ccmapd/ccmapd/sampler/engine"
 )
@@ -65,6 +66,39 @@ func TestWaitsWithoutPerf(t *testing.T) {
 	}
 	out, err := withoutPerf("run", "--event", "wait", "-o", "wait.json", "--", ccmapd, "demo-workload", "-d", "1s", "-rest", "5ms")
 	hasWaits(t, filepath.Join(dir, "wait.json"), engine.Wait, out, err)
+}
+
+// TestServedWaits: a daemon samples the waits of a target beside its CPU time, into another map, which views and formats have
+// by its event, and requests without. The target's CPU profile is what it was.
+func TestServedWaits(t *testing.T) {
+	t.Parallel()
+	needEngine(t)
+	s := startServed(t, "waits = \"wall\"\n")
+	s.workload(t)
+	s.listen(t)
+	s.awaitTarget(t, "web", "samples of both", func(st daemon.TargetStatus) bool {
+		return st.Status.Samples > 0 && st.Waits != nil && st.Waits.Event == "wall" && st.Waits.Samples > 10 && st.Waits.Goroutines > 0
+	})
+	for event, unit := range map[string]ccmap.Unit{"wall": engine.Wall, "cpu": ccmap.CPUTime} {
+		file := filepath.Join(t.TempDir(), event+".json")
+		out, err := s.ask(t, "convert", "--event", event, "@web", file)
+		if err != nil {
+			t.Fatalf("%s: %v\n%s", event, err, out)
+		}
+		m, _, err := export.ReadFile(file, export.ReadOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if p := m.Snapshot(); p.Meta().Unit != unit || p.Total().Samples == 0 {
+			t.Errorf("%s: %d samples of %v", event, p.Total().Samples, p.Meta().Unit)
+		}
+	}
+	if out, err := s.ask(t, "requests", "@web"); err != nil || !strings.Contains(out, "of wall") {
+		t.Errorf("requests: %v\n%s", err, out)
+	}
+	if out, err := s.ask(t, "top", "--event", "wait", "@web"); err == nil {
+		t.Errorf("another event: %v\n%s", err, out)
+	}
 }
 
 // hasWaits checks the profile that a command has written.
