@@ -79,14 +79,18 @@ func (m *Manager) keepPoints() bool {
 	return true
 }
 
-// keepCounted gives the profile that the target keeps itself to the map, if it has
-// changed. Its source reads it every few seconds at most.
+// keepCounted gives the profile that the target keeps itself, or the calls that the source has counted, to the map, if
+// that has changed.
 func (m *Manager) keepCounted() {
 	if m.counting == nil {
 		return
 	}
 	if points, version := m.counting.Counted(); version != m.counted && m.admitted() { // they were read before
-		m.config.Map.SetPoints(ccmap.OriginVM, points)
+		origin := ccmap.OriginVM
+		if len(points) > 0 && points[0].Origin == ccmap.OriginBurst {
+			origin = ccmap.OriginBurst
+		}
+		m.config.Map.SetPoints(origin, points)
 		m.counted, m.stale = version, true
 		m.countedSites = 0
 		for _, p := range points {

@@ -65,11 +65,12 @@ type Tunable interface {
 }
 
 // Counting is a source whose target keeps a profile of its own, as a VM does for its
-// compiler.
+// compiler, or that counts calls itself.
 type Counting interface {
-	// Counted returns the points of [ccmap.OriginVM] as they were last read, of methods of
-	// the sink's names, and a number that is another one for other points; 0: there are none
-	// yet. The caller must not change them. Any goroutine may call it.
+	// Counted returns the points as they were last read, of methods of the sink's names, and a
+	// number that is another one for other points; 0: there are none yet. Their origin is
+	// [ccmap.OriginVM], or [ccmap.OriginBurst] where the source has counted them by breakpoints.
+	// The caller must not change them. Any goroutine may call it.
 	Counted() (points []ccmap.Point, version uint64)
 }
 

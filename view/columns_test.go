@@ -36,13 +36,29 @@ func drawing(t *testing.T) (*Profile, map[string]View) {
 	p := New("drawing", m.Snapshot())
 	answers := map[string]View{}
 	for _, q := range Questions() {
-		v, err := answer(q, p, "all", "true")
+		of := p
+		if q.Name == "requests" {
+			of = waiting()
+		}
+		v, err := answer(q, of, "all", "true")
 		if err != nil {
 			t.Fatalf("%s: %v", q.Name, err)
 		}
 		answers[q.Name] = v
 	}
 	return p, answers
+}
+
+// waiting returns a profile of goroutines, with requests.
+func waiting() *Profile {
+	m := ccmap.New(ccmap.Options{})
+	m.Meta().Unit, m.Meta().Duration = ccmap.NewUnit("wall", ccmap.Nanoseconds), time.Second
+	at := ccmap.NodeID(0)
+	for _, name := range []string{query.Answering()[0], "main.handle", "[select]"} {
+		at = m.Child(at, ccmap.NoOffset, m.Names().Intern(ccmap.Method{Name: name}))
+	}
+	m.Add(at, ccmap.Counters{Samples: 20, Time: 1e9})
+	return New("waits", m.Snapshot())
 }
 
 // answer asks a question about a profile, with a parameter that is not the default, if the question has it.

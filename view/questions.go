@@ -18,7 +18,7 @@ import (
 func Questions() []Question {
 	return []Question{
 		topQuestion, contextsQuestion, sitesQuestion, receiversQuestion, pointsQuestion, queryQuestion, linesQuestion, flameQuestion, heatQuestion,
-		overlapQuestion, diffQuestion, flameDiffQuestion,
+		requestsQuestion, overlapQuestion, diffQuestion, flameDiffQuestion,
 	}
 }
 

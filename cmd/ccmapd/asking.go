@@ -91,6 +91,8 @@ func newQuestionCmd(env *environment, q view.Question) subcommand {
 		a.writesPage()
 	case "diff":
 		a.writesPage()
+	case "requests":
+		return a.ofProcesses(env)
 	}
 	return a.subcommand()
 }
@@ -116,6 +118,11 @@ func (a *asking) run(env *environment, args []string) error {
 		}
 		about.Profiles = append(about.Profiles, p)
 	}
+	return a.answer(env, about)
+}
+
+// answer prints the answer about profiles.
+func (a *asking) answer(env *environment, about view.About) error {
 	v, err := a.form.Answer(about)
 	if err != nil {
 		return explainAnswer(err)

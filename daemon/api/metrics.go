@@ -151,6 +151,8 @@ var targetMetrics = []targetMetric{
 	gauge(!kept, "map_nodes", "Contexts in the maps.", func(f daemon.Figures) float64 { return float64(f.Nodes) }),
 	gauge(kept, "map_bytes", "Memory of the maps.", func(f daemon.Figures) float64 { return float64(f.Bytes) }),
 	counter(kept, "pruned_nodes_total", "Contexts that were given up for memory.", func(c daemon.Counters) float64 { return float64(c.PrunedNodes) }),
+	{describe("waiting_samples", "Samples of what goroutines wait for, of processes that are sampled now."), prometheus.GaugeValue, kept, waits(func(w *daemon.WaitsStatus) float64 { return float64(w.Samples) })},
+	{describe("goroutines", "Goroutines whose waits are sampled."), prometheus.GaugeValue, kept, waits(func(w *daemon.WaitsStatus) float64 { return float64(w.Goroutines) })},
 	{describe("converged_ratio", "Overlap of two halves of the samples, by what is counted.", "of"), prometheus.GaugeValue, kept, converged},
 	gauge(kept, "drifting", "1: lately the program has done something else than before.", func(f daemon.Figures) float64 { return float64(oneIf(f.Drift)) }),
 	counter(!kept, "calls_caught_total", "Calls that breakpoints have caught.", func(c daemon.Counters) float64 { return float64(c.Caught) }),
@@ -177,6 +179,16 @@ func gauge(kept bool, name, help string, value func(daemon.Figures) float64) tar
 	return targetMetric{describe(name, help), prometheus.GaugeValue, kept, func(t daemon.TargetStatus, _ bool) map[string]float64 {
 		return alone(value(t.Status))
 	}}
+}
+
+// waits is a figure of targets whose waits are sampled.
+func waits(value func(*daemon.WaitsStatus) float64) func(daemon.TargetStatus, bool) map[string]float64 {
+	return func(t daemon.TargetStatus, _ bool) map[string]float64 {
+		if t.Waits == nil {
+			return nil
+		}
+		return alone(value(t.Waits))
+	}
 }
 
 // alone is the value of a metric without a second label.

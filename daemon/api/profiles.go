@@ -21,6 +21,7 @@ import (
 	"github.com/ccmapd/ccmapd/internal/daemon"
 	"github.com/ccmapd/ccmapd/internal/store"
 	"github.com/ccmapd/ccmapd/internal/terminal"
+	"github.com/ccmapd/ccmapd/sampler/engine"
 	"github.com/ccmapd/ccmapd/view"
 )
 
@@ -37,7 +38,7 @@ func (c *call) snapshot(ref, event string) (s *ccmap.Snapshot, err error) {
 	kind, rest, _ := strings.Cut(ref, ":")
 	switch {
 	case kind == liveKind:
-		s, err = c.live(rest)
+		s, err = c.live(rest, isOfWaits(event))
 	case kind == uploadKind:
 		s, err = c.uploads.get(rest, c.peer)
 	case kind == fileKind:
@@ -62,13 +63,16 @@ func isOf(event, ref string, s *ccmap.Snapshot) error {
 	return nil
 }
 
-// live returns the profile of NAME or NAME:PID.
-func (c *call) live(ref string) (*ccmap.Snapshot, error) {
+// isOfWaits reports whether an event is of what goroutines wait for.
+func isOfWaits(event string) bool { return event == engine.Wait.Kind() || event == engine.Wall.Kind() }
+
+// live returns the profile of NAME or NAME:PID: of CPU time, or of waits.
+func (c *call) live(ref string, waits bool) (*ccmap.Snapshot, error) {
 	t, pid, err := c.process(ref)
 	if err != nil {
 		return nil, err
 	}
-	s, err := c.recent.get(c.Context(), subject{t.Name, pid, c.peer.part(), c.peer.seesLabels()})
+	s, err := c.recent.get(c.Context(), subject{t.Name, pid, c.peer.part(), c.peer.seesLabels(), waits && t.Waits != nil})
 	if err != nil {
 		return nil, err
 	}
@@ -191,6 +195,20 @@ type subject struct {
 	pid    int
 	part   string
 	labels bool
+	waits  bool // the profile of waits, beside that of CPU time
+}
+
+// waiting has profiles of what goroutines wait for, beside others.
+type waiting interface {
+	WaitsOf(ctx context.Context, target string, pid int) (*ccmap.Snapshot, error)
+}
+
+// read returns the profile, published after the call.
+func (of subject) read(ctx context.Context, p Profiles) (*ccmap.Snapshot, error) {
+	if w, has := p.(waiting); has && of.waits {
+		return w.WaitsOf(ctx, of.target, of.pid)
+	}
+	return p.Snapshot(ctx, of.target, of.pid)
 }
 
 // latest is a snapshot that is there, or is asked for.
@@ -215,7 +233,7 @@ func (r *recent) get(ctx context.Context, of subject) (*ccmap.Snapshot, error) {
 	one, first := r.find(of)
 	if first {
 		all, cancel := context.WithTimeout(context.WithoutCancel(ctx), snapshotWait)
-		one.snapshot, one.err = r.profiles.Snapshot(all, of.target, of.pid)
+		one.snapshot, one.err = of.read(all, r.profiles)
 		cancel()
 		if one.err == nil && !of.labels {
 			one.snapshot = one.snapshot.WithoutLabels()

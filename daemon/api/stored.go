@@ -41,7 +41,7 @@ func (c *call) stored(ref, event string) (*ccmap.Snapshot, error) {
 	}
 	to.Event = event
 	if to.Kind == recentKind && to.At == "" { // the run of now, if there is one
-		if s, err := c.live(to.Name); err == nil && (event == "" || isOf(event, ref, s) == nil) {
+		if s, err := c.live(to.Name, isOfWaits(event)); err == nil && (event == "" || isOf(event, ref, s) == nil) {
 			return s, nil
 		}
 	}

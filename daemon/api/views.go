@@ -25,6 +25,8 @@ const (
 	metaName    = "meta"
 	methodsName = "methods"
 	momentsName = "moments"
+
+	requestsName = "requests" // a question
 )
 
 // viewOfTarget answers the short form of a route.
@@ -52,7 +54,7 @@ func (c *call) viewOf(ref, name string) error {
 		return &view.Error{Code: view.CodeNoTarget, Err: fmt.Errorf("there is no view %q", name),
 			Hint: "There are map, moments, profile.pb.gz, default.pgo, " + strings.Join(viewNames(), ", ") + "."}
 	}
-	s, err := c.snapshot(ref, q.text("event", ""))
+	s, err := c.snapshot(ref, q.text("event", c.eventOf(ref, name)))
 	if err != nil {
 		return err
 	}
@@ -69,6 +71,18 @@ func (c *call) viewOf(ref, name string) error {
 		return err
 	}
 	return c.send(http.StatusOK, a)
+}
+
+// eventOf returns the event that a view is of where the client names none: requests are in the profile of waits.
+func (c *call) eventOf(ref, name string) string {
+	kind, rest, _ := strings.Cut(ref, ":")
+	if name != requestsName || kind != liveKind {
+		return ""
+	}
+	if t, _, err := c.process(rest); err == nil && t.Waits != nil {
+		return t.Waits.Event
+	}
+	return ""
 }
 
 // question names an answer: equal questions about the same snapshots have equal answers.

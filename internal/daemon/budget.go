@@ -93,9 +93,11 @@ func (b *budgets) boundMaps(targets []*target) {
 	var shelves []*shelf // of each
 	var sizes []float64
 	for _, t := range targets {
-		t.shelf.sizes(func(s *slot, bytes int64) {
-			all, shelves, sizes = append(all, s), append(shelves, t.shelf), append(sizes, float64(bytes))
-		})
+		for _, h := range t.shelves() {
+			h.sizes(func(s *slot, bytes int64) {
+				all, shelves, sizes = append(all, s), append(shelves, h), append(sizes, float64(bytes))
+			})
+		}
 	}
 	bound := math.Inf(1)
 	if memory := b.config().Budget.Memory; memory > 0 {

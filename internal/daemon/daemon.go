@@ -176,7 +176,7 @@ func (d *Daemon) scan() {
 // turn keeps budgets, raises events, notes figures, files periods, and forgets targets: once a second.
 func (d *Daemon) turn(now time.Time) {
 	sessions := d.roster.sessions()
-	d.budgets.charge(now, sessions)
+	d.budgets.charge(now, slices.Concat(sessions, d.roster.waiting()))
 	d.budgets.boundMaps(d.roster.everyone())
 	for _, s := range sessions {
 		s.tell(now)
@@ -278,7 +278,7 @@ func (d *Daemon) Ready() error {
 
 // Healthy returns an error that names a session that is stuck.
 func (d *Daemon) Healthy() error {
-	for _, s := range d.roster.sessions() {
+	for _, s := range slices.Concat(d.roster.sessions(), d.roster.waiting()) {
 		if err := s.health(time.Now()); err != nil {
 			return err
 		}

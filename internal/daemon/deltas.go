@@ -61,7 +61,7 @@ func (p *periods) logRound(ctx context.Context, targets []*target, urgent urgenc
 			continue // the file will have it
 		}
 		defer t.endFiling()
-		for _, s := range t.shelf.unfiled() {
+		for _, s := range t.unfiled() {
 			slots = append(slots, ofTarget{t, s})
 		}
 	}
@@ -220,7 +220,7 @@ func (p *periods) close(ctx context.Context, all []*target) error {
 	}
 	var err error
 	for _, t := range all {
-		if len(t.shelf.unfiled()) > 0 {
+		if len(t.unfiled()) > 0 {
 			p.log.Error("cannot log what was counted", "target", t.Name, "error", errNoAnswer)
 			err = errors.Join(err, fmt.Errorf("target %s: %w", t.Name, errNoAnswer))
 		}

@@ -29,6 +29,7 @@ type follower struct {
 	aim
 	facts   process.Facts
 	shelf   *shelf
+	waits   waits
 	tally   *tally
 	life    *supervise.Life
 	session atomic.Pointer[session] // that runs
@@ -96,7 +97,7 @@ const (
 func (t *target) newFollower(facts process.Facts) *follower {
 	wait := supervise.Backoff{First: firstWait, Longest: longestWait, Jitter: jitter}
 	return &follower{
-		means: t.means, aim: t.aim, shelf: t.shelf, tally: t.tally, facts: facts, owner: facts.Owner,
+		means: t.means, aim: t.aim, shelf: t.shelf, waits: waits{shelf: t.beside}, tally: t.tally, facts: facts, owner: facts.Owner,
 		life: supervise.NewLife(supervise.Policy{Refused: wait}, time.Now()), first: attempt{done: make(chan struct{})},
 	}
 }
@@ -135,7 +136,9 @@ func (f *follower) sample(ctx context.Context) (ending sampler.Ending, life time
 		return sampler.Ending{}, 0, err
 	}
 	found := f.lookForBetter(ctx, s)
+	ended := f.followWaits(ctx)
 	ending, err = s.run(ctx)
+	ended()
 	if better := found(); better && err == nil && !ending.Exited {
 		err = errBetter
 	}

@@ -50,8 +50,10 @@ func (f *follower) disown(now process.Owner) {
 	f.mu.Lock()
 	f.owner = now
 	f.mu.Unlock()
-	if s := f.session.Load(); s != nil {
-		f.shelf.disown(s)
+	for _, s := range []*session{f.session.Load(), f.waits.session.Load()} {
+		if s != nil {
+			s.shelf.disown(s)
+		}
 	}
 }
 

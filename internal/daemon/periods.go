@@ -100,7 +100,7 @@ func (p *periods) fileAtEnd(t *target) {
 	if p.keeper != nil {
 		p.file(context.Background(), t) // an error was logged, and the next period has it all
 	} else {
-		t.shelf.dropRetired(func(*slot) bool { return true })
+		t.dropRetired(func(*slot) bool { return true })
 	}
 }
 
@@ -112,7 +112,7 @@ func (p *periods) file(ctx context.Context, t *target) error {
 	}
 	defer t.endFiling()
 	var all error
-	for of, slots := range byMaker(t.shelf.unfiled()) {
+	for of, slots := range byMaker(t.unfiled()) {
 		path, err := p.fileSlots(ctx, t, of, slots)
 		p.keepMoments(slots, true)
 		switch {
@@ -154,7 +154,7 @@ func byMaker(slots []unfiled) map[maker][]unfiled {
 // are too many. A session may have ended while its slot was filed: then there is more to file.
 func (p *periods) forgetRetired(t *target) {
 	kept := 0
-	t.shelf.dropRetired(func(s *slot) bool {
+	t.dropRetired(func(s *slot) bool {
 		filed := s.filed == s.last
 		if !filed && kept < retiredSlots {
 			kept++
@@ -220,7 +220,9 @@ func (p *periods) fileSlots(ctx context.Context, t *target, of maker, slots []un
 		if path, err = p.keeper.File(key, from, now, s, held...); err != nil {
 			return "", err
 		}
-		p.compareBuilds(t, key, s)
+		if !of.waits {
+			p.compareBuilds(t, key, s)
+		}
 	}
 	for i, s := range slots {
 		s.filed, s.logged, s.began = read[i], read[i], now

@@ -53,6 +53,14 @@ func (r *roster) sessions() (all []*session) {
 	return all
 }
 
+// waiting returns the sessions beside them, of what goroutines wait for.
+func (r *roster) waiting() (all []*session) {
+	for _, t := range r.everyone() {
+		all = append(all, t.beside.sessions()...)
+	}
+	return all
+}
+
 // named returns a target.
 func (r *roster) named(name string) (*target, error) {
 	all := r.all()

@@ -31,6 +31,7 @@ import (
 type session struct {
 	*recording.Recording
 	follower *follower
+	shelf    *shelf // that has the slot
 	slot     *slot
 	began    time.Time
 	pruned   ccmap.PruneStats // of the map before
@@ -121,7 +122,7 @@ func (f *follower) attachTo(ctx context.Context, p supervise.Pin, file process.F
 // open opens a session with a slot.
 func (f *follower) open(ctx context.Context, file process.FileID, build string) (*session, error) {
 	into := f.shelf.takeSlot(f.ownerNow(), file, build)
-	s := &session{follower: f, slot: into}
+	s := &session{follower: f, shelf: f.shelf, slot: into}
 	settings, log := into.settled(f.settings()), f.details.With("target", f.Name, f.attr(f.facts.PID))
 	o := recording.Options{
 		Map: into.m,
@@ -243,7 +244,7 @@ func (s *session) discard() error {
 	loss := &s.slot.m.Meta().Loss
 	loss.Clock -= s.missed
 	loss.Unaccounted -= s.missed
-	s.follower.shelf.giveBack(s.slot)
+	s.shelf.giveBack(s.slot)
 	return err
 }
 

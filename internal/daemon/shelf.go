@@ -19,6 +19,7 @@ import (
 type shelf struct {
 	aim
 	keepsMoments func() bool // asked for each new map; nil: none are kept
+	waits        bool        // the maps are of waits, and not of CPU time
 
 	mu    sync.Mutex
 	slots []*slot
@@ -275,6 +276,7 @@ type unfiled struct {
 type maker struct {
 	build string
 	owner process.Owner
+	waits bool
 }
 
 // unfiled returns the slots that have a snapshot.
@@ -284,7 +286,7 @@ func (h *shelf) unfiled() (all []unfiled) {
 	for _, s := range h.slots {
 		h.knowBuild(s)
 		if read := s.reader(); read != nil {
-			all = append(all, unfiled{s, read, maker{s.build, s.owner}, s.process})
+			all = append(all, unfiled{s, read, maker{s.build, s.owner, h.waits}, s.process})
 		}
 	}
 	return all

@@ -28,7 +28,23 @@ func (d *Daemon) Snapshot(ctx context.Context, name string, pid int) (*ccmap.Sna
 	if err != nil {
 		return nil, err
 	}
-	parts, err := readAll(ctx, t.shelf.readers(pid))
+	return t.shelf.snapshot(ctx, pid)
+}
+
+// WaitsOf returns the profile of what the goroutines of a target wait for, as Snapshot does. A target whose waits are not
+// sampled has none.
+func (d *Daemon) WaitsOf(ctx context.Context, name string, pid int) (*ccmap.Snapshot, error) {
+	t, err := d.roster.named(name)
+	if err != nil {
+		return nil, err
+	}
+	return t.beside.snapshot(ctx, pid)
+}
+
+// snapshot merges the snapshots of all slots, or of those of a process.
+func (h *shelf) snapshot(ctx context.Context, pid int) (*ccmap.Snapshot, error) {
+	name := h.Name
+	parts, err := readAll(ctx, h.readers(pid))
 	switch {
 	case err != nil:
 		return nil, fmt.Errorf("target %s: %w", name, err)

@@ -29,6 +29,7 @@ type TargetStatus struct {
 	Processes  []ProcessStatus `json:"processes"`             // the oldest first; never null
 	Status     Figures         `json:"status"`                // of all processes
 	Counters   Counters        `json:"counters"`              // of ended processes, too
+	Waits      *WaitsStatus    `json:"waits,omitempty"`       // what goroutines wait for, where that is sampled beside
 	OfHost     bool            `json:"-"`                     // it is the whole host
 
 	Owners []process.Owner `json:"-"` // of its processes, and of ended ones that are in its profile
@@ -160,6 +161,7 @@ func (t *target) status() TargetStatus {
 		s.Status.add(p.Status)
 	}
 	slices.SortStableFunc(s.Processes, func(a, b ProcessStatus) int { return cmp.Or(a.Start.Compare(b.Start), cmp.Compare(a.PID, b.PID)) })
+	s.Waits = t.waitsStatus(all)
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	s.LeftOut = t.leftOut
@@ -169,7 +171,7 @@ func (t *target) status() TargetStatus {
 
 // owners returns the owners of all processes whose facts or samples a reader of the target gets.
 func (t *target) owners(followers []*follower) []process.Owner {
-	all := t.shelf.owners()
+	all := append(t.shelf.owners(), t.beside.owners()...)
 	if t.attached != nil {
 		all = append(all, t.attached.Owner)
 	}

@@ -63,7 +63,7 @@ func (d *Daemon) goOn(recovered []store.Recovered) {
 		total := r.Map.Snapshot().Total()
 		t, err := d.roster.named(r.Key.Target)
 		if err == nil {
-			err = t.shelf.adopt(r)
+			err = t.shelfOf(r.Key.Unit).adopt(r)
 		}
 		if err == nil {
 			d.log.Info("the target goes on where it was", "target", t.Name, "samples", total.Samples, "since", r.From.UTC().Format(time.RFC3339))

@@ -26,6 +26,7 @@ type target struct {
 	attached *process.Facts // the process of a target that Attach has made; nil: of the configuration
 	owned    bool           // the attached process is taken while it has the owner of then: its user may have asked
 	shelf    *shelf
+	beside   *shelf // the maps of what goroutines wait for
 	tally    *tally
 	history  *history
 
@@ -45,7 +46,7 @@ type target struct {
 func (m *means) newTarget(c config.Target) *target {
 	a := aim{c}
 	return &target{
-		means: m, aim: a, shelf: &shelf{aim: a, keepsMoments: m.keepsMoments}, tally: newTally(a), history: new(history),
+		means: m, aim: a, shelf: &shelf{aim: a, keepsMoments: m.keepsMoments}, beside: &shelf{aim: a, waits: true}, tally: newTally(a), history: new(history),
 		filing: make(chan struct{}, 1), followers: make(map[int]*follower), hidden: make(map[int]bool),
 	}
 }

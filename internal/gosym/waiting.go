@@ -70,6 +70,36 @@ func (t *Table) Named(ctx context.Context, names ...string) (map[string][]Func, 
 	return found, nil
 }
 
+// Outset says how a function calls others: its frame when it does, from SP to its return address, and its direct
+// calls, each by the address that it returns to, with the callee.
+func (t *Table) Outset(pc uint64) (frame int, calls map[uint64]uint64) {
+	const callBytes = 5 // of a direct call (x86 CALL rel32)
+	m := t.module(pc)
+	if m == nil {
+		return 0, nil
+	}
+	r, ok := m.find(pc)
+	if !ok {
+		return 0, nil
+	}
+	t.lookUp(func(b *budget) {
+		for _, delta := range m.values(b, r, r.pcsp) {
+			frame = max(frame, int(delta))
+		}
+	})
+	code, err := m.code(r)
+	if err != nil {
+		return 0, nil
+	}
+	calls = make(map[uint64]uint64)
+	for call := range (body.Code{Entry: r.entry, Bytes: code}).Calls() {
+		if call.Target != 0 {
+			calls[call.At+callBytes] = call.Target
+		}
+	}
+	return frame, calls
+}
+
 // References returns the addresses that a function's instructions refer to by their distance: data and code. The
 // code comes from the program's file, so that breakpoints do not show in it.
 func (t *Table) References(f Func) ([]uint64, error) {

@@ -99,6 +99,21 @@ func (c *Counter) Count() (sum uint64, err error) {
 	return sum, nil
 }
 
+// Pause ends counting until Resume: the breakpoint is off, in threads that began since, too.
+func (c *Counter) Pause() error { return c.control(unix.PERF_EVENT_IOC_DISABLE) }
+
+// Resume goes on after Pause.
+func (c *Counter) Resume() error { return c.control(unix.PERF_EVENT_IOC_ENABLE) }
+
+func (c *Counter) control(request uint) error {
+	for _, fd := range c.events {
+		if err := ioctl(fd, request, 0); err != nil {
+			return fmt.Errorf("switch breakpoint: %w", err)
+		}
+	}
+	return nil
+}
+
 // Close ends counting.
 func (c *Counter) Close() {
 	for _, fd := range c.events {

@@ -22,6 +22,7 @@ type Task struct {
 	SP, PC uint64 // where it goes on; not known of Running
 	Start  uint64 // entry of a goroutine's first function; 0: not known
 	Since  int64  // it has waited at least since then: CLOCK_MONOTONIC, ns; 0: not known
+	Lo, Hi uint64 // bounds of a goroutine's stack; 0: not known
 	Lock   uint64 // address of the monitor that it waits to enter; 0: none is known
 }
 

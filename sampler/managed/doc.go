@@ -26,7 +26,8 @@
 // see the example. It calls Safepoint where it can walk its stack: at least at every
 // method's entry and every loop's back edge, and after calls of host functions, so that
 // their time is theirs. It attaches a thread before its first call and detaches it after
-// the last one, and calls [Thread.Park] and [Thread.Unpark] around every wait. Package
+// the last one, and calls [Thread.Park] and [Thread.Unpark] around every wait, or [Thread.Blocked] in place of Park:
+// then [Profiler.Waits] has what threads wait for. Package
 // managedtest checks a walker.
 //
 // An activation that moves to another stack or depth, as in a coroutine, takes its mark

@@ -75,7 +75,10 @@ func (m *marker) tick() {
 	if float64(passed) > lateAfter*float64(p.interval.Load()) {
 		p.counts.late.Add(1)
 	}
-	p.mark(func() { p.time.run(passed, ran, runtime.GOMAXPROCS(0)) })
+	p.mark(func() {
+		p.time.run(passed, ran, runtime.GOMAXPROCS(0))
+		p.waits.last.Store(p.clock.Now())
+	})
 	m.schedule()
 }
 
@@ -146,7 +149,9 @@ func (p *Profiler) sweep(now time.Time) {
 // either in time or refused: both happen under the lock of its seat.
 func (p *Profiler) end() {
 	p.marking.Lock()
-	p.ended.Store(true)
+	if !p.ended.Swap(true) {
+		close(p.waits.over)
+	}
 	p.wanted.Store(false)
 	p.marking.Unlock()
 	p.points.ask()

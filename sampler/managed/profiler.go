@@ -33,7 +33,8 @@ type Profiler struct {
 	burst     Burst
 	hitBudget float64
 	wants     Points
-	points    *sums  // nil: nothing but calls
+	points    *sums // nil: nothing but calls
+	waits     *Waits
 	manual    bool   // there is no marker
 	maxFrames int    // of a sample
 	first     uint64 // greater than the ids of earlier profilers' attachments
@@ -94,6 +95,7 @@ func New(o Options) *Profiler {
 		change:    change{wake: make(chan struct{}, 1)},
 		finished:  make(chan string, 1),
 	}
+	p.waits = newWaits(p)
 	p.time.bounded = !p.manual
 	p.time.setWorth(1)
 	p.calls.draw(0, p.hitBudget)

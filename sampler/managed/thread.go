@@ -28,6 +28,7 @@ type Thread struct {
 	accounted int64  // ns of timekeeper.elapsed that samples, or parking, have used up
 	off       bool   // switched off, or found to be detached
 	walking   bool   // a walker is running
+	waiting   wait
 
 	stack              stack
 	visit, visitCaller func(Frame) bool // of stack
@@ -128,9 +129,12 @@ func (t *Thread) Park() {
 }
 
 // Unpark says that the thread goes on with the VM's code. It drops earlier marks. Without
-// an earlier Park it does nothing.
+// an earlier Park or [Thread.Blocked] it does nothing.
 func (t *Thread) Unpark() {
 	if t.seat.parked.Load() {
+		if t.waiting.walker != nil {
+			t.tellWait()
+		}
 		t.catchUp()
 		t.seat.unpark(t.profiler.points != nil)
 	}

@@ -88,7 +88,10 @@ func (t *Thread) Detach() {
 // waits: until Unpark, its time does not count. It publishes its samples.
 func (t *Thread) Park() { t.managed.Park() }
 
-// Unpark ends Park. Call it before the thread executes anything again.
+// Blocked is Park for a wait that the profiler's Waits are to know, with the reason: see [managed.Thread.Blocked].
+func (t *Thread) Blocked(reason string) { t.managed.Blocked(reason, &t.stack) }
+
+// Unpark ends Park or Blocked. Call it before the thread executes anything again.
 func (t *Thread) Unpark() { t.managed.Unpark() }
 
 // arm makes the interpreter call step at the next safe point.

@@ -68,7 +68,7 @@ var caddyServes = regexp.MustCompile(`admin endpoint started.*"address":"([0-9.:
 const (
 	caddyAddress = "127.0.0.1:18043"
 	caddyLoad    = caddyAddress + "/"
-	caddyConfig  = `{"admin": {"listen": "127.0.0.1:18042"}, "apps": {"http": {"servers": {"field": {
+	caddyConfig  = `{"admin": {"listen": "127.0.0.1:18042"}, "apps": {"http": {"servers": {"field": {"metrics": {},
 "listen": [%q], "automatic_https": {"disable": true}, "routes": [{"handle": [
 {"handler": "encode", "encodings": {"gzip": {}}}, {"handler": "file_server", "root": %q, "browse": {}}]}]}}}}}`
 )

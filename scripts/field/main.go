@@ -8,6 +8,7 @@
 //	                                                 also on a busy machine
 //	go -C scripts run ./field begun                  five minutes: foreign programs from their start to their end,
 //	                                                 also on a busy machine
+//	go -C scripts run ./field waiting                ten minutes: milliseconds of requests beside the servers' own histograms
 //	go -C scripts run ./field lockstep               some minutes: work that repeats as often as samples come
 //	go -C scripts run ./field repetitions            some minutes: verdicts, on a program that knows when its
 //	                                                 calls began
@@ -48,7 +49,7 @@ type field struct {
 
 var campaigns = map[string]func(context.Context, *field) error{
 	"programs": runPrograms, "lockstep": runLockstep, "repetitions": runRepetitions, "pgo": runPGO, "jvm": runJVM, "jvmcost": runJVMCost, "jvmpeer": runJVMPeer,
-	"hints": runHints, "outside": runOutside, "begun": runBegun, "truths": runTruths, "cached": runCached,
+	"waiting": runWaiting, "hints": runHints, "outside": runOutside, "begun": runBegun, "truths": runTruths, "cached": runCached,
 }
 
 func main() {

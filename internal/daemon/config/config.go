@@ -63,7 +63,17 @@ type Settings struct {
 	Rotate      time.Duration // a period's length; 0: none
 	Max         int           // processes of a target; the oldest are taken
 	Hot         Hot
+	Waits       string        // what is sampled of goroutines beside: NoWaits, Wait or Wall
+	Idle        time.Duration // waits outside of requests that last longer are idle; 0: none is
+	Under       string        // functions that answer requests, with spaces between
 }
+
+// What is sampled of goroutines, beside CPU time.
+const (
+	NoWaits = "off"
+	Wait    = "wait" // those that wait
+	Wall    = "wall" // those that run, too
+)
 
 // Budget bounds the daemon over all targets.
 type Budget struct {
@@ -137,7 +147,8 @@ func Default() *Config {
 			Engine: engine.Auto, Interval: 10 * time.Millisecond, Tune: true, MaxOverhead: 1,
 			MaxMemory: int64(64 * figure.MiB), Window: 15 * time.Minute, Hits: 250, Labels: true,
 			Rotate: time.Hour, Max: 8,
-			Hot: Hot{Method: manager.Threshold{Time: 10 * time.Minute}},
+			Hot:   Hot{Method: manager.Threshold{Time: 10 * time.Minute}},
+			Waits: NoWaits, Idle: time.Second,
 		},
 		Budget: Budget{CPU: 0.5, Memory: int64(figure.GiB), Targets: 256, MaxHostOverhead: 1, Scan: time.Second},
 		Store:  Store{Dir: "/var/lib/ccmapd", Every: 10 * time.Second, Keep: 30 * day, MaxBytes: int64(2 * figure.GiB)},

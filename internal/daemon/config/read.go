@@ -121,6 +121,9 @@ func (s *Settings) fields() []field {
 		{"labels", truth(&s.Labels)},
 		{"rotate", duration(&s.Rotate, time.Second, 365*day, true)},
 		{"max", whole(&s.Max, 1, 4096)},
+		{"waits", text(&s.Waits, offWaitOrWall)},
+		{"idle", duration(&s.Idle, time.Millisecond, 365*day, true)},
+		{"under", text(&s.Under, functions)},
 	}
 }
 
@@ -206,13 +209,16 @@ func (d *document) refuse(t targetTable, keys []string, reason string) {
 }
 
 // ofOneProcess are the settings that the whole host does not take.
-var ofOneProcess = append([]string{"engine", "max"}, ofCaughtCalls...)
+var ofOneProcess = slices.Concat([]string{"engine", "max"}, ofCaughtCalls, ofWaits)
 
 // ofProcesses are the settings that an endpoint does not take.
-var ofProcesses = append([]string{"engine", "interval", "min_interval", "max_interval", "tune", "max_overhead", "max"}, ofCaughtCalls...)
+var ofProcesses = slices.Concat([]string{"engine", "interval", "min_interval", "max_interval", "tune", "max_overhead", "max"}, ofCaughtCalls, ofWaits)
 
 // ofCaughtCalls are the settings of calls that breakpoints catch.
 var ofCaughtCalls = []string{"hits", "value_hash", "janitor", "dump_values"}
+
+// ofWaits are the settings of what goroutines wait for.
+var ofWaits = []string{"waits", "idle", "under"}
 
 // check finds values that do not go together, of all but targets.
 func (d *document) check(c *Config) {
@@ -462,6 +468,21 @@ const (
 func basicOrFull(word string) error {
 	if word != BasicMetrics && word != FullMetrics {
 		return fmt.Errorf("must be %q or %q", BasicMetrics, FullMetrics)
+	}
+	return nil
+}
+
+func offWaitOrWall(word string) error {
+	if words := []string{NoWaits, Wait, Wall}; !slices.Contains(words, word) {
+		return fmt.Errorf("must be %s", terminal.OrList(words))
+	}
+	return nil
+}
+
+// functions checks names of functions.
+func functions(names string) error {
+	if terminal.Printable(names) != names {
+		return errors.New("must be names of functions with spaces between, such as \"main.(*Queue).work main.poll\"")
 	}
 	return nil
 }

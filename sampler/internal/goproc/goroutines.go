@@ -49,8 +49,9 @@ type Goroutines struct {
 	order []int32  // of addrs, by address, without duplicates
 	total uint64   // length of the runtime's list
 
-	notes notes
-	own   map[uint64]bool // by the entry of the first function: a goroutine of the runtime
+	notes   notes
+	own     map[uint64]bool   // by the entry of the first function: a goroutine of the runtime
+	outsets map[uint64]outset // by the same
 
 	// scratch
 	bytes []byte
@@ -66,7 +67,7 @@ func (p *Process) Goroutines(ctx context.Context, memory process.Live) (*Gorouti
 	if p.code.table == nil {
 		return nil, ErrNotYet
 	}
-	gs := &Goroutines{p: p, memory: memory, own: make(map[uint64]bool)}
+	gs := &Goroutines{p: p, memory: memory, own: make(map[uint64]bool), outsets: make(map[uint64]outset)}
 	layouts, known := p.code.table.Layouts()
 	var waits bool
 	if gs.waits, waits = p.code.table.WaitLayout(); !known || !waits {
@@ -283,7 +284,8 @@ var states = [...]process.TaskState{
 func (gs *Goroutines) decode(addr uint64, b []byte, g *resting) {
 	l := &gs.layout
 	word := func(offset int) uint64 { return binary.NativeEndian.Uint64(b[offset:]) }
-	*g = resting{addr: addr, lo: word(l.GStackLo), hi: word(l.GStackHi)}
+	*g = resting{addr: addr}
+	g.Lo, g.Hi = word(l.GStackLo), word(l.GStackHi)
 	g.ID, g.Seq, g.Proof = word(l.GID), b[gs.waits.Seq], true
 	status := binary.NativeEndian.Uint32(b[l.GStatus:]) &^ statusScan
 	if status >= uint32(len(states)) || g.ID == 0 || g.ID >= maxGoroutines {
@@ -342,9 +344,97 @@ func (gs *Goroutines) Own(g *process.Task) bool {
 // notOwn are functions of the runtime in which goroutines of the program begin (runtime.isSystemGoroutine, Go 1.27).
 var notOwn = map[string]bool{"runtime.main": true, "runtime.corostart": true, "runtime.handleAsyncEvent": true}
 
-// Entry returns the stack of a goroutine's first function alone.
-func (gs *Goroutines) Entry(g *process.Task, st *process.Stack) {
+// outset is what is known of a function with which goroutines begin: how it calls others.
+type outset struct {
+	frame uint64            // from SP to its return address, bytes; 0: not known
+	calls map[uint64]uint64 // the address that a call returns to: the callee
+	wraps bool              // it calls one function alone, as the go statement of a method does (gowrap)
+}
+
+// A first function returns to goexit, outsetAt bytes below the end of the stack (newproc1 of runtime/proc.go and
+// gostartcall of sys_x86.go, Go 1.20 to 1.27).
+const outsetAt = 40
+
+// Outset returns the outermost frames of a goroutine, which may run: its first function, and the function that
+// it calls if answers has its entry. Each call from a function leaves its return address at the same place, so the one
+// that is there is of the last such call. It may have returned just before.
+func (gs *Goroutines) Outset(g *process.Task, answers map[uint64]bool, st *process.Stack) (answering bool) {
 	*st = process.Stack{PCs: append(st.PCs[:0], g.Start), Rooted: true}
+	at := g.Hi - outsetAt // where the function returns to
+	if end, ok := gs.wordOf(g, at); len(answers) == 0 || !ok || gs.p.code.at(end).id != gosym.FuncGoexit {
+		return false
+	}
+	gs.p.unwinder.code.beginSample()
+	const deepest = 3
+	function := g.Start
+	for range deepest {
+		o := gs.outsetOf(function)
+		at -= o.frame + 8
+		call, ok := gs.wordOf(g, at)
+		callee, known := o.calls[call]
+		if !ok || !known {
+			break
+		}
+		st.PCs[0] = call
+		st.PCs = slices.Insert(st.PCs, 0, callee)
+		if answers[callee] {
+			return true
+		}
+		if function = callee; !o.wraps {
+			break
+		}
+	}
+	st.PCs = append(st.PCs[:0], g.Start)
+	return false
+}
+
+// wordOf reads a word of a goroutine's stack.
+func (gs *Goroutines) wordOf(g *process.Task, at uint64) (uint64, bool) {
+	var buf [8]byte
+	if at&7 != 0 || at < g.Lo || at > g.Hi-8 || gs.memory.Read(at, buf[:]) != nil {
+		return 0, false
+	}
+	return binary.NativeEndian.Uint64(buf[:]), true
+}
+
+// outsetOf returns what is known of the function that begins at an address.
+func (gs *Goroutines) outsetOf(start uint64) outset {
+	o, known := gs.outsets[start]
+	if !known {
+		const most = 1 << 10
+		if len(gs.outsets) >= most {
+			clear(gs.outsets)
+		}
+		frame, calls := gs.p.code.table.Outset(start)
+		o = outset{frame: uint64(frame), calls: calls, wraps: gs.callsOne(calls)}
+		gs.outsets[start] = o
+	}
+	return o
+}
+
+// callsOne reports whether there are calls of one function of the program alone.
+func (gs *Goroutines) callsOne(calls map[uint64]uint64) bool {
+	one := uint64(0)
+	for _, callee := range calls {
+		f, _ := gs.p.code.table.Func(callee)
+		switch {
+		case strings.HasPrefix(f.Name, "runtime."):
+		case one != 0 && one != callee:
+			return false
+		default:
+			one = callee
+		}
+	}
+	return one != 0
+}
+
+// Once returns the method of a function's name, and an instruction that each call of it executes once.
+func (p *Process) Once(ctx context.Context, name string, names *ccmap.Names) (pc uint64, method ccmap.MethodID, err error) {
+	if pc, err = p.code.table.Once(ctx, name); err != nil {
+		return 0, 0, err
+	}
+	method, _ = p.code.target(p.code.entry(pc), names)
+	return pc, method, nil
 }
 
 // labelsOf returns the method that stands for the labels of a goroutine; nil: it has none, or they are not wanted.

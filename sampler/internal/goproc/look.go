@@ -67,11 +67,11 @@ func (gs *Goroutines) readBatch(batch []int32) {
 			gs.decode(addr, l.before[i], &f.resting)
 		}
 		f.read = f.State >= process.Runnable
-		if f.read && (f.SP < f.lo || f.SP >= f.hi || f.SP&7 != 0 || f.PC == 0) {
+		if f.read && (f.SP < f.Lo || f.SP >= f.Hi || f.SP&7 != 0 || f.PC == 0) {
 			f.moved = true // it was about to change
 		}
 		if f.read && !f.moved {
-			gs.at, gs.bufs = append(gs.at, f.SP), append(gs.bufs, l.stacks[i][:min(f.hi-f.SP, lookBytes)])
+			gs.at, gs.bufs = append(gs.at, f.SP), append(gs.bufs, l.stacks[i][:min(f.Hi-f.SP, lookBytes)])
 		}
 	}
 	gs.readAll()
@@ -127,8 +127,8 @@ func (gs *Goroutines) unwind(i int) {
 		f.moved = true
 		return
 	}
-	if end == endOfDump && f.hi-f.SP > lookBytes {
-		u.beyond(&process.Moment{}, u.front, view, f.hi, st)
+	if end == endOfDump && f.Hi-f.SP > lookBytes {
+		u.beyond(&process.Moment{}, u.front, view, f.Hi, st)
 	}
 	if f.PC != f.Start {
 		st.PCs[0]-- // it is a return address, as all others are

@@ -193,9 +193,10 @@ func (ts *JavaThreads) Reason(t *process.Task) string {
 	return reasons[int(t.Reason)%len(reasons)]
 }
 
-// Entry returns the stack of a thread that runs: nothing of it is known but its labels.
-func (ts *JavaThreads) Entry(t *process.Task, st *process.Stack) {
+// Outset returns the stack of a thread that runs: nothing of it is known but its labels.
+func (ts *JavaThreads) Outset(t *process.Task, _ map[uint64]bool, st *process.Stack) (answering bool) {
 	*st = process.Stack{PCs: st.PCs[:0], Rooted: true, Labels: ts.label(uint32(t.ID))}
+	return false
 }
 
 // Bounds of a look, bytes.

@@ -34,8 +34,9 @@ const (
 type ledger struct {
 	all     tasks
 	stacks  *stacks
-	running bool  // it is sampled, too
-	idle    int64 // waits that last longer are idle, ns; 0: none is
+	answers map[uint64]bool // entries of functions that answer requests
+	running bool            // it is sampled, too
+	idle    int64           // waits that last longer are idle, ns; 0: none is
 	slots   []slot
 	last    int64 // time of the last tick
 	now     int64
@@ -48,11 +49,12 @@ type ledger struct {
 	owed           []int64 // the time that each of them stands for, ns
 	out            []ccmap.Sample
 	stack          process.Stack // scratch
+	spread         spread
 	stats          sampler.Stats
 }
 
 func newLedger(o sampler.ProcessOptions, all tasks, p process.Runtime) *ledger {
-	return &ledger{all: all, stacks: newStacks(o, all, p), running: o.Unit == Wall, idle: int64(max(o.Idle, 0))}
+	return &ledger{all: all, stacks: newStacks(o, all, p), running: o.Unit == Wall, idle: int64(max(o.Idle, 0)), spread: make(spread)}
 }
 
 // tick takes a census, and looks at goroutines.
@@ -79,6 +81,7 @@ func (l *ledger) tick(ctx context.Context, now int64) {
 	l.look()
 	l.all.Look(l.unseen[:min(len(l.unseen), idleLooks)], func(place int32, k *process.TaskLook) { l.note(place, k, 0) })
 	l.stacks.tellIdle(l.sample)
+	l.spread.tick(l.elapsed)
 }
 
 // look looks at the active ones. One that has gone on since the census, or while it was read, gets a second look, at
@@ -121,7 +124,7 @@ func (l *ledger) see(place int32, g *process.Task) {
 	switch {
 	case g.State == process.Running:
 		if l.running {
-			l.all.Entry(g, &l.stack)
+			l.all.Outset(g, l.answers, &l.stack)
 			l.tell(l.stacks.add(frameRunning, &l.stack), l.elapsed)
 		}
 	case s.idle && s.stack != noStack:
@@ -209,7 +212,11 @@ func (l *ledger) note(place int32, k *process.TaskLook, weight int64) {
 	if !k.Read || k.Moved || k.ID != s.id {
 		l.stats.Counts[sampler.Truncated]++
 		was := process.Task{State: s.state, Reason: s.reason}
-		l.tell(l.stacks.moved(&was), weight)
+		var outset *process.Stack
+		if k.State != process.Dead && k.ID == s.id && l.all.Outset(&k.Task, l.answers, &l.stack) {
+			outset = &l.stack
+		}
+		l.tell(l.stacks.moved(&was, outset), weight)
 		return
 	}
 	reason := l.stacks.reason(k)
@@ -238,6 +245,9 @@ func (l *ledger) note(place int32, k *process.TaskLook, weight int64) {
 
 // tell makes a sample of a stack.
 func (l *ledger) tell(stack int32, weight int64) {
+	if of := &l.stacks.all[stack]; of.entry != ccmap.NoMethod {
+		l.spread.add(of.entry, weight)
+	}
 	if weight > 0 {
 		l.sample(l.stacks.all[stack].frames, uint64(stack), weight, l.stacks.all[stack].truncated)
 	}

@@ -78,7 +78,8 @@ func (s *session) drain() {
 				s.cum[name] += smp.Weight
 				seen[name] = true
 			}
-			if name == "main.sleeps" || name == "main.receives" || name == "main.locks" {
+			switch name {
+			case "main.sleeps", "main.receives", "main.locks", "net/http.serverHandler.ServeHTTP":
 				s.cum[s.names.At(smp.Frames[0].Method).Name+" "+name] += smp.Weight
 			}
 		}

@@ -45,12 +45,14 @@ type Source struct {
 	process process.Runtime
 	all     tasks // nil: the program has not begun
 	ledger  *ledger
+	entries entries
 	budget  float64 // part of a core; 0: no bound
 }
 
 var (
-	_ sampler.Source  = (*Source)(nil)
-	_ sampler.Tunable = (*Source)(nil)
+	_ sampler.Source   = (*Source)(nil)
+	_ sampler.Tunable  = (*Source)(nil)
+	_ sampler.Counting = (*Source)(nil)
 )
 
 // defaultBudget is the part of a core that the engine takes.
@@ -126,6 +128,9 @@ func (s *Source) find(ctx context.Context) error {
 		return err
 	}
 	s.all, s.ledger = all, newLedger(s.o, all, s.process)
+	if p, ok := s.process.(*goproc.Process); ok {
+		s.ledger.answers = s.entries.find(ctx, s.o, p)
+	}
 	s.describe()
 	return nil
 }
@@ -138,6 +143,7 @@ func (s *Source) describe() {
 
 // Close frees a source whose Run is not called.
 func (s *Source) Close() error {
+	s.entries.close()
 	if s.process != nil {
 		s.process.Close()
 	}
@@ -159,6 +165,9 @@ func (s *Source) Info() sampler.Info {
 
 // Stats returns the counts so far.
 func (s *Source) Stats() sampler.Stats { return *s.stats.Load() }
+
+// Counted returns the calls of functions that answer requests. Any goroutine may call it.
+func (s *Source) Counted() ([]ccmap.Point, uint64) { return s.entries.counted() }
 
 // SetInterval changes the least time between two ticks. It is in force from the next tick on.
 func (s *Source) SetInterval(d time.Duration) error {
@@ -198,10 +207,16 @@ func (s *Source) run(ctx context.Context, push func(*ccmap.Sample), publish func
 	s.process.Bound(ctx)
 	clock := sampler.NewClock()
 	begin, renewed := clock.Now(), clock.Now()
+	if s.ledger != nil {
+		s.ledger.last, s.entries.begin = begin, begin // the time until the first tick counts
+	}
 	for next := begin; ; next += s.period.Load() {
 		next = max(next, clock.Now()-s.period.Load()) // after a stall, do not catch up
 		at := next + rand.Int64N(max(s.period.Load(), 1))
 		if ended := s.sleep(ctx, &clock, at); ended != "" {
+			if s.all != nil && ended == stopped && s.process.SameProgram() == nil {
+				s.ledger.tick(context.WithoutCancel(ctx), clock.Now()) // for the time since the last one
+			}
 			return s.end(ended, &clock, push, publish), nil
 		}
 		if s.all == nil {
@@ -225,6 +240,7 @@ func (s *Source) run(ctx context.Context, push func(*ccmap.Sample), publish func
 			return s.end("target replaced itself by another program (exec)", &clock, push, publish), nil
 		}
 		s.ledger.push(push)
+		s.entries.tick(clock.Now(), s.ledger.last, false)
 		publish()
 		s.pace(threadTime() - cost)
 		s.publish()
@@ -257,6 +273,7 @@ const stopped = "stopped"
 // end tells the waits that last.
 func (s *Source) end(reason string, clock *sampler.Clock, push func(*ccmap.Sample), publish func()) sampler.Ending {
 	if s.ledger != nil {
+		s.entries.tick(clock.Now(), s.ledger.last, true)
 		s.ledger.settle(clock.Now())
 		s.ledger.push(push)
 		publish()
@@ -279,8 +296,9 @@ func (s *Source) pace(cost time.Duration) {
 func (s *Source) publish() {
 	st := s.ledger.stats
 	st.Interval = time.Duration(s.period.Load())
+	st.Files = s.ledger.spread.comments(s.o.Sink.Names)
 	n, all := s.all.Len()
-	st.NoCalls = "what waits makes none"
+	st.NoCalls = "what waits makes none" + s.entries.lacks()
 	if all > uint64(n) {
 		st.Warning = fmt.Sprintf("%d of %d goroutines or threads were read: more are not, to bound memory", n, all)
 	}

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/ccmapd/ccmapd/ccmap"
+	"github.com/ccmapd/ccmapd/ccmap/query"
 	"github.com/ccmapd/ccmapd/internal/process"
 	"github.com/ccmapd/ccmapd/sampler"
 	"github.com/ccmapd/ccmapd/sampler/internal/hotspot"
@@ -23,13 +24,6 @@ const (
 	frameCgo      = "[cgo call]"
 )
 
-// entries are the functions below which a program answers a request: net/http, also of HTTP/2, gRPC; servlets, and
-// the JDK's own server.
-var entries = []string{
-	"net/http.serverHandler.ServeHTTP", "google.golang.org/grpc.(*Server).handleStream",
-	"jakarta.servlet.http.HttpServlet.service", "javax.servlet.http.HttpServlet.service", "com.sun.net.httpserver.Filter$Chain.doFilter",
-}
-
 // resting are the functions in which a thread of a pool waits for work: at once idle.
 var resting = map[string]bool{
 	"java.util.concurrent.ThreadPoolExecutor.getTask": true, "java.util.concurrent.ForkJoinPool.awaitWork": true,
@@ -40,11 +34,12 @@ const reasonMonitor = "[" + hotspot.ReasonMonitor + "]"
 
 // stackOf is a stack that goroutines wait in.
 type stackOf struct {
-	frames    []ccmap.Frame // the first is the reason
-	idle      int64         // time of this tick in which goroutines were idle there, ns
-	request   bool          // it is below an entry, or waits to enter a monitor: never idle
-	rests     bool          // it waits for work: at once idle, outside of a request
-	hidden    bool          // it waits for a signal, which is nothing that a program waits for
+	frames    []ccmap.Frame  // the first is the reason
+	idle      int64          // time of this tick in which goroutines were idle there, ns
+	request   bool           // it is below an entry, or waits to enter a monitor: never idle
+	entry     ccmap.MethodID // the outermost one, of a request
+	rests     bool           // it waits for work: at once idle, outside of a request
+	hidden    bool           // it waits for a signal, which is nothing that a program waits for
 	truncated bool
 }
 
@@ -85,7 +80,7 @@ func newStacks(o sampler.ProcessOptions, all tasks, p process.Runtime) *stacks {
 		process: p, tasks: all, names: o.Sink.Names, seed: maphash.MakeSeed(), deepest: o.Sink.Queue.MaxFrames() - 1,
 		entry: make(map[string]bool), pseudo: make(map[string]ccmap.MethodID),
 	}
-	for _, name := range append(slices.Clone(entries), o.Under...) {
+	for _, name := range slices.Concat(query.Answering(), o.Under) {
 		s.entry[name] = true
 	}
 	s.forget()
@@ -170,9 +165,13 @@ func (s *stacks) reasonAlone(t *process.Task, why string) string {
 	return text
 }
 
-// moved returns the stack of a goroutine that went on while it was read.
-func (s *stacks) moved(t *process.Task) int32 {
+// moved returns the stack of a goroutine that went on while it was read. Of its stack, the outermost frames are known
+// if it answers a request.
+func (s *stacks) moved(t *process.Task, outset *process.Stack) int32 {
 	s.scratch = append(s.scratch[:0], s.frame(s.reasonAlone(t, "")), s.frame(frameMoved))
+	if outset != nil {
+		s.scratch = s.process.Frames(outset, s.names, s.scratch)
+	}
 	return s.keep(false)
 }
 
@@ -217,10 +216,13 @@ func (s *stacks) keep(truncated bool) int32 {
 		}
 	}
 	place := int32(len(s.all))
-	of := stackOf{frames: slices.Clone(s.scratch), truncated: truncated}
+	of := stackOf{frames: slices.Clone(s.scratch), entry: ccmap.NoMethod, truncated: truncated}
 	for _, f := range of.frames {
 		known := s.of(f.Method)
 		of.request, of.hidden, of.rests = of.request || known.entry, of.hidden || known.signal, of.rests || known.rests
+		if known.entry {
+			of.entry = f.Method
+		}
 	}
 	if s.names.At(of.frames[0].Method).Name == reasonMonitor {
 		of.request = true

@@ -29,7 +29,10 @@ type tasks interface {
 
 	Own(t *process.Task) bool      // it is the runtime's own
 	Reason(t *process.Task) string // why it waits; "": not known
-	Entry(t *process.Task, st *process.Stack)
+
+	// Outset returns the outermost frames of one that may run, and whether they answer a request: the entries of functions
+	// that do are answers.
+	Outset(t *process.Task, answers map[uint64]bool, st *process.Stack) (answering bool)
 }
 
 // ErrNoTasks: the target has neither goroutines nor threads of Java, so this engine is not for it.

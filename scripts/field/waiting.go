@@ -1,0 +1,362 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/ccmapd/ccmapd/ccmap"
+	"github.com/ccmapd/ccmapd/scripts/campaign"
+	"github.com/ccmapd/ccmapd/scripts/report"
+)
+
+// The campaign waiting asks 'ccmapd requests' how long the requests of foreign servers take, and compares that with the
+// servers' own histograms of the same time. Then it measures what sampling waits costs.
+const waitingPortion report.Portion = "scripts/field, waiting"
+
+// histogram is where a server tells how long its requests take: the sum and the count of a histogram of Prometheus, of
+// the lines that match.
+type histogram struct {
+	url, name string
+	lines     *regexp.Regexp // nil: all
+}
+
+// waiters are the servers, in the order of the table.
+func waiters() []struct {
+	name string
+	server
+	histogram
+} {
+	return []struct {
+		name string
+		server
+		histogram
+	}{
+		{"prometheus", server{
+			about: "prometheus of Debian 13, stripped: 8 clients that query", launch: debianPrometheus, address: prometheusAddress,
+			drive: drives(8, prometheusAddress+"/api/v1/query?query=sum(rate(go_gc_duration_seconds_count[1m]))"),
+		}, histogram{"http://" + prometheusAddress + "/metrics", "prometheus_http_request_duration_seconds", nil}},
+		{"caddy", server{
+			about: "caddy of Debian 13, stripped: 8 clients that list a folder", launch: debianCaddy("trixie"), address: caddyAddress,
+			drive: drives(8, caddyLoad),
+		}, histogram{"http://127.0.0.1:18042/metrics", "caddy_http_request_duration_seconds", regexp.MustCompile(`handler="encode"`)}},
+		{"etcd", server{
+			about: "etcd 3.6.6, gRPC and a database on disk: 8 clients that put", launch: launchEtcd, address: etcdAddress, drive: driveEtcd,
+		}, histogram{"http://" + etcdAddress + "/metrics", "grpc_server_handling_seconds", regexp.MustCompile(`grpc_type="unary"`)}},
+	}
+}
+
+// drives returns requests of some clients, over and over, by a process that does nothing else.
+func drives(clients int, url string) func(context.Context, *field) (*campaign.Process, error) {
+	return func(ctx context.Context, _ *field) (*campaign.Process, error) {
+		campaign.Load(ctx, clients, "http://"+url)
+		return campaign.Launch{Command: []string{"sleep", "1h"}}.Start(ctx)
+	}
+}
+
+const (
+	prometheusAddress = "127.0.0.1:18048"
+	prometheusConfig  = "global: {scrape_interval: 5s}\nscrape_configs:\n- job_name: self\n  static_configs: [{targets: ['" + prometheusAddress + "']}]\n"
+)
+
+func debianPrometheus(ctx context.Context, f *field) (campaign.Launch, error) {
+	root, err := f.debian(ctx, "trixie", "prometheus")
+	if err != nil {
+		return campaign.Launch{}, err
+	}
+	config, data := f.Path("debian", "prometheus.yml"), f.Path("debian", "prometheus-data")
+	return campaign.Launch{
+		Command: []string{
+			filepath.Join(root, "usr/bin/prometheus"), "--config.file=" + config, "--storage.tsdb.path=" + data, "--web.listen-address=" + prometheusAddress,
+		},
+		Ready: regexp.MustCompile("Server is ready to receive web requests"),
+	}, errors.Join(os.RemoveAll(data), os.WriteFile(config, []byte(prometheusConfig), 0o644))
+}
+
+// Modules from the proxy, pinned.
+const (
+	etcdServer = "go.etcd.io/etcd/server/v3@v3.6.6"
+	etcdClient = "go.etcd.io/etcd/client/v3@v3.6.6"
+
+	etcdAddress = "127.0.0.1:18049"
+)
+
+func launchEtcd(ctx context.Context, f *field) (campaign.Launch, error) {
+	executable, err := f.build(ctx, build{name: "etcd", requires: []string{etcdServer}, target: "go.etcd.io/etcd/server/v3"})
+	data, url := f.Path("etcd-data"), "http://"+etcdAddress
+	return campaign.Launch{
+		Command: []string{
+			executable, "--data-dir", data, "--metrics", "extensive", "--listen-client-urls", url, "--advertise-client-urls", url,
+			"--listen-peer-urls", "http://127.0.0.1:18050", "--initial-advertise-peer-urls", "http://127.0.0.1:18050",
+			"--initial-cluster", "default=http://127.0.0.1:18050",
+		},
+		Ready: regexp.MustCompile("serving client traffic insecurely"),
+	}, errors.Join(err, os.RemoveAll(data))
+}
+
+func driveEtcd(ctx context.Context, f *field) (*campaign.Process, error) {
+	executable, err := f.build(ctx, build{name: "etcdload", requires: []string{etcdClient}, files: map[string]string{"main.go": readDriver("etcdload/main.go")}})
+	if err != nil {
+		return nil, fmt.Errorf("build the load of etcd: %w", err)
+	}
+	return campaign.Launch{Command: []string{executable, etcdAddress}, Ready: regexp.MustCompile(`^loading$`)}.Start(ctx)
+}
+
+func runWaiting(ctx context.Context, f *field) error {
+	began := time.Now()
+	runs := 20
+	if f.Quick {
+		runs = 3
+	}
+	table := report.Table{Head: []string{"server", "load", "requests a second", "its own mean, ms", "`ccmapd requests`, ms", "off %", "interval ±%", "held", "ccmapd, % of a core"}}
+	var failed error
+	for _, w := range waiters() {
+		if !f.Wants(w.name) {
+			continue
+		}
+		cells, err := f.measureWaiter(ctx, w.server, w.histogram, runs)
+		if err != nil {
+			failed = errors.Join(failed, fmt.Errorf("%s: %w", w.name, err))
+			continue
+		}
+		f.Say("%s", strings.Join(cells, " | "))
+		table.Row(cells...)
+	}
+	truths := report.Table{Head: []string{"program", "load", "state", "`runtime/trace`, goroutines", "ccmapd", "off %"}}
+	for _, spinners := range []int{0, 6} {
+		if !f.Wants("traced") {
+			continue
+		}
+		rows, err := f.measureTraced(ctx, spinners)
+		if err != nil {
+			failed = errors.Join(failed, fmt.Errorf("beside runtime/trace: %w", err))
+		}
+		truths.Rows = append(truths.Rows, rows...)
+	}
+	costs := report.Table{Head: []string{"idle goroutines", "busy ones", "ccmapd, % of a core"}}
+	for _, n := range []int{2_000, 100_000} {
+		if !f.Wants("idlers") {
+			continue
+		}
+		cells, err := f.measureIdlers(ctx, n)
+		if err != nil {
+			failed = errors.Join(failed, fmt.Errorf("%d goroutines: %w", n, err))
+			continue
+		}
+		costs.Row(cells...)
+	}
+	text := fmt.Sprintf("%s %d runs of %v each. The last run took %v.\n\n%s\n\n%s\n\n%s", report.Measured(began), runs, f.length(), after(began),
+		strings.TrimSuffix(table.String(), "\n"), strings.TrimSuffix(truths.String(), "\n"), strings.TrimSuffix(costs.String(), "\n"))
+	return errors.Join(failed, f.Write(waitingPortion, text))
+}
+
+// answer is the campaign's part of what 'ccmapd requests' answers.
+type answer struct {
+	Entries []struct {
+		InFlight  float64 `json:"in_flight"`
+		Requests  int64   `json:"requests"`
+		PerSecond float64 `json:"per_second"`
+		RequestNS int64   `json:"request_ns"`
+		Within    float64 `json:"within_percent"`
+	} `json:"entries"`
+}
+
+// measureWaiter asks about a server some times, and returns the cells of its row.
+func (f *field) measureWaiter(ctx context.Context, s server, h histogram, runs int) ([]string, error) {
+	p, _, stop, err := s.start(ctx, f)
+	if err != nil {
+		return nil, err
+	}
+	defer stop()
+	select {
+	case <-time.After(3 * time.Second): // it has come to its usual state
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	var own, ours, off, within, perSecond, cpu []float64
+	held := 0
+	for range runs {
+		sum, count, err := h.read(ctx)
+		if err != nil {
+			return nil, err
+		}
+		text, used, err := f.ask(ctx, "requests", "--json", "-d", f.length().String(), strconv.Itoa(p.PID()))
+		if err != nil {
+			return nil, err
+		}
+		sumAfter, countAfter, err := h.read(ctx)
+		if err != nil {
+			return nil, err
+		}
+		var a answer
+		if err := json.Unmarshal(text, &a); err != nil || len(a.Entries) == 0 {
+			return nil, errors.Join(err, fmt.Errorf("no requests in %s", text))
+		}
+		e, mean := a.Entries[0], 1000*(sumAfter-sum)/(countAfter-count)
+		ms := float64(e.RequestNS) / 1e6
+		own, ours, perSecond = append(own, mean), append(ours, ms), append(perSecond, e.PerSecond)
+		off, within = append(off, 100*(ms/mean-1)), append(within, e.Within)
+		cpu = append(cpu, 100*used.Seconds()/f.length().Seconds())
+		if ms*(1-e.Within/100) <= mean && mean <= ms*(1+e.Within/100) {
+			held++
+		}
+	}
+	return []string{
+		s.about, report.Number(report.LoadAverage(), 0), report.Count(average(perSecond)), report.Number(average(own), 3), report.Number(average(ours), 3),
+		report.Number(average(off), 1), report.Number(average(within), 1), fmt.Sprintf("%d of %d", held, runs), report.Number(average(cpu), 1),
+	}, nil
+}
+
+func average(all []float64) float64 {
+	sum := 0.0
+	for _, v := range all {
+		sum += v
+	}
+	return sum / float64(len(all))
+}
+
+// ask runs ccmapd, and returns what it prints and its CPU time.
+func (f *field) ask(ctx context.Context, args ...string) (stdout []byte, used time.Duration, err error) {
+	var out, said bytes.Buffer
+	cmd := exec.CommandContext(ctx, f.Ccmapd, args...)
+	cmd.Stdout, cmd.Stderr = &out, &said
+	if err := cmd.Run(); err != nil {
+		return nil, 0, fmt.Errorf("ccmapd %s: %w\n%s", strings.Join(args, " "), err, &said)
+	}
+	return out.Bytes(), cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime(), nil
+}
+
+// read returns the sum, in seconds, and the count of the histogram so far.
+func (h histogram) read(ctx context.Context) (sum, count float64, err error) {
+	var text bytes.Buffer
+	if err := campaign.Fetch(ctx, http.DefaultClient, h.url, &text); err != nil {
+		return 0, 0, err
+	}
+	for line := range strings.Lines(text.String()) {
+		if h.lines != nil && !h.lines.MatchString(line) {
+			continue
+		}
+		fields := strings.Fields(line)
+		for suffix, to := range map[string]*float64{"_sum{": &sum, "_count{": &count} {
+			if strings.HasPrefix(line, h.name+suffix) {
+				v, err := strconv.ParseFloat(fields[len(fields)-1], 64)
+				if err != nil {
+					return 0, 0, fmt.Errorf("read %s: %w", h.url, err)
+				}
+				*to += v
+			}
+		}
+	}
+	if count == 0 {
+		return 0, 0, fmt.Errorf("%s has no %s", h.url, h.name)
+	}
+	return sum, count, nil
+}
+
+// measureIdlers samples a program with so many goroutines, and returns the cells of its row.
+func (f *field) measureIdlers(ctx context.Context, n int) ([]string, error) {
+	executable, err := f.build(ctx, build{name: "idlers", files: map[string]string{"main.go": readDriver("idlers/main.go")}})
+	if err != nil {
+		return nil, err
+	}
+	p, err := campaign.Launch{Command: []string{executable, strconv.Itoa(n)}, Ready: regexp.MustCompile(`^waiting$`)}.Start(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer p.Stop()
+	file := f.Path("profiles", "waiting", "idlers.json")
+	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+		return nil, err
+	}
+	_, used, err := f.ask(ctx, "attach", "--event", "wait", "-q", "-d", f.length().String(), "-o", file, strconv.Itoa(p.PID()))
+	if err != nil {
+		return nil, err
+	}
+	return []string{report.Count(float64(n)), "50", report.Number(100*used.Seconds()/f.length().Seconds(), 2)}, nil
+}
+
+// measureTraced samples a program that sleeps, beside so many goroutines that spin, while it traces itself. It returns
+// rows of its two states.
+func (f *field) measureTraced(ctx context.Context, spinners int) (rows [][]string, err error) {
+	executable, err := f.build(ctx, build{name: "traced", requires: []string{expTrace}, files: map[string]string{"main.go": readDriver("traced/main.go")}})
+	if err != nil {
+		return nil, err
+	}
+	in, lines, err := os.Pipe()
+	if err != nil {
+		return nil, err
+	}
+	defer lines.Close()
+	defer in.Close()
+	p, err := campaign.Launch{Command: []string{executable, strconv.Itoa(spinners)}, Ready: regexp.MustCompile(`^ready$`), Stdin: in}.Start(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer p.Stop()
+	file := f.Path("profiles", "waiting", "traced.json")
+	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+		return nil, err
+	}
+	s, err := f.Attach(ctx, p.PID(), "", file, "--event", "wait", "-i", "5ms", "--max-host-overhead", "0")
+	if err != nil {
+		return nil, err
+	}
+	fmt.Fprintln(lines)
+	select {
+	case <-time.After(f.length()):
+	case <-ctx.Done():
+	}
+	load := report.LoadAverage()
+	_, err1 := s.End()
+	fmt.Fprintln(lines)
+	var slept, runnable, took float64
+	for range 100 {
+		if _, err := fmt.Sscanf(p.LastLine(), "traced %g %g %g", &slept, &runnable, &took); err == nil {
+			break
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
+	profile, err2 := campaign.ReadProfile(file)
+	if err := errors.Join(err1, err2); err != nil || took == 0 {
+		return nil, errors.Join(err, errors.New("no trace"))
+	}
+	ours := sleepersOf(profile)
+	about := fmt.Sprintf("6 goroutines sleep for 5 ms, %d spin", spinners)
+	for _, state := range []struct {
+		reason string
+		truth  float64
+	}{{"[sleep]", slept}, {"[runnable]", runnable}} {
+		is, want := ours[state.reason]/profile.Meta().Duration.Seconds()/1e9, state.truth/took
+		rows = append(rows, []string{about, report.Number(load, 0), state.reason, report.Number(want, 3), report.Number(is, 3), report.Number(100*(is/want-1), 1)})
+	}
+	return rows, nil
+}
+
+// expTrace reads traces.
+const expTrace = "golang.org/x/exp@v0.0.0-20261113113407-e3970619a1a4"
+
+// sleepersOf returns the time of stacks below main.sleeps, by the innermost frame, ns.
+func sleepersOf(s *ccmap.Snapshot) map[string]float64 {
+	sum := make(map[string]float64)
+	below := make([]bool, s.Len()) // parents come first
+	for n := range s.Nodes() {
+		name := ""
+		if n.Method != ccmap.NoMethod {
+			name = s.Names().At(n.Method).Name
+		}
+		if below[n.ID] = below[n.Parent] || name == "main.sleeps"; below[n.ID] {
+			sum[name] += float64(n.Self.Time)
+		}
+	}
+	return sum
+}
