@@ -174,15 +174,20 @@ func (f *pgoCheckFlags) run(ctx context.Context, env *environment, profile, prog
 	return nil
 }
 
+// unitOfCalls returns the unit of the weights of calls for people.
+func unitOfCalls(calls gopgo.Calls) string {
+	if calls.Ranks {
+		return "nanoseconds"
+	}
+	return "samples"
+}
+
 // tallyPGO adds up what became of calls.
 func tallyPGO(calls gopgo.Calls, checked []gopgo.Checked) pgoChecked {
 	hot, all := gopgo.TallyOf(checked, true), gopgo.TallyOf(checked, false)
 	r := pgoChecked{
-		Unit: "samples", Calls: len(checked), Hot: calls.Hot, checked: checked, Unfitting: []pgoUnfitting{},
+		Unit: unitOfCalls(calls), Calls: len(checked), Hot: calls.Hot, checked: checked, Unfitting: []pgoUnfitting{},
 		FitsHot: figure.Share(hot.Fits(), hot.Total), Fits: figure.Share(all.Fits(), all.Total),
-	}
-	if calls.Ranks {
-		r.Unit = "nanoseconds"
 	}
 	for _, class := range gopgo.Classes() {
 		c := pgoClass{Class: class, HotWeight: hot.Of[class], Weight: all.Of[class]}

@@ -21,7 +21,7 @@ import (
 
 const pgoMeasureLong = `Measure says whether a new build takes less CPU time for a unit of work. Both builds run
 at once, as a canary beside the old one, and share the load. --before and --after are the
-id or the name of a process.
+id or the name of a process, or a target of the daemon here that has one, as @web.
 
 A unit is one of a counter --per-metric of the programs' own metrics, in the text format
 of Prometheus, at --before-url and --after-url. Or it is an execution of function --per,

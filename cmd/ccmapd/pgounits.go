@@ -5,16 +5,20 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/ccmapd/ccmapd/cmd/internal/usage"
+	"github.com/ccmapd/ccmapd/daemon/client"
 	"github.com/ccmapd/ccmapd/internal/advice"
 	"github.com/ccmapd/ccmapd/internal/feedback/unitcost"
 	"github.com/ccmapd/ccmapd/internal/gosym"
 	"github.com/ccmapd/ccmapd/internal/perfevent"
 	"github.com/ccmapd/ccmapd/internal/process"
 	"github.com/ccmapd/ccmapd/internal/served"
+	"github.com/ccmapd/ccmapd/internal/terminal"
 	"github.com/ccmapd/ccmapd/sampler"
 )
 
@@ -57,7 +61,7 @@ func (f *pgoMeasureFlags) open(ctx context.Context, env *environment) (*measurem
 }
 
 func (p *measured) open(ctx context.Context, env *environment, ref, root, url string) (err error) {
-	if p.found, err = findProcess([]string{ref}, ""); err != nil {
+	if p.found, err = findMeasured(ctx, ref); err != nil {
 		return err
 	}
 	if p.pidfd, err = process.Open(p.found.pid); err != nil {
@@ -73,6 +77,36 @@ func (p *measured) open(ctx context.Context, env *environment, ref, root, url st
 	}
 	p.metrics, err = served.New(at, served.Options{})
 	return err
+}
+
+// findMeasured finds the process that is named, or the only one of a target of the daemon here.
+func findMeasured(ctx context.Context, ref string) (processOf, error) {
+	d, name, isTarget := client.ParseDaemon(ref)
+	switch {
+	case !isTarget:
+		return findProcess([]string{ref}, "")
+	case d.URL != nil:
+		return processOf{}, withHint(usage.Errorf("the processes of a daemon elsewhere cannot be measured here"), "Run ccmapd there.")
+	}
+	var list targetList
+	if err := d.Get(ctx, &list, "targets"); err != nil {
+		return processOf{}, err
+	}
+	name = strings.TrimPrefix(name, "live:")
+	for _, t := range list.Targets {
+		if t.Name != name {
+			continue
+		}
+		pids := strings.Fields(pidsOf(t))
+		switch len(pids) {
+		case 0:
+			return processOf{}, fmt.Errorf("target %s has no process: %w", name, sampler.ErrNoProcess)
+		case 1:
+			return findProcess(pids, "")
+		}
+		return processOf{}, withHint(usage.Errorf("target %s has %d processes: give the id of one", name, len(pids)), "They are %s.", terminal.ListNames(pids))
+	}
+	return processOf{}, withHint(fmt.Errorf("the daemon has no target %q: %w", name, sampler.ErrNoProcess), "'ccmapd targets' lists them.")
 }
 
 // countRoot begins to count the executions of a function.

@@ -14,6 +14,7 @@ type Call struct {
 	In     string // the physical function with the code
 	Caller string // the function whose source has the call: In, or one that was inlined there
 	Offset uint32 // in lines from the caller's first, as in [ccmap.Frame]
+	Line   int32  // in its file; 0 where it is not known
 	Callee string // "": the code does not tell; stacks may show another one if the kind says so
 	Kind   CallKind
 }
@@ -147,7 +148,7 @@ func (t *Table) callsIn(b *budget, m *module, r record, f body.Code) iter.Seq[Ca
 				continue
 			}
 			callee, kind := t.callee(call)
-			if !yield(Call{in, frames[0].Name, frames[0].offset(), callee, kind}) {
+			if !yield(Call{in, frames[0].Name, frames[0].offset(), frames[0].Line, callee, kind}) {
 				return
 			}
 		}
@@ -158,7 +159,7 @@ func (t *Table) callsIn(b *budget, m *module, r record, f body.Code) iter.Seq[Ca
 func inlinedCalls(in string, frames []LogicalFrame) iter.Seq[Call] {
 	return func(yield func(Call) bool) {
 		for i := 1; i < len(frames); i++ {
-			if !yield(Call{in, frames[i].Name, frames[i].offset(), frames[i-1].Name, InlinedCall}) {
+			if !yield(Call{in, frames[i].Name, frames[i].offset(), frames[i].Line, frames[i-1].Name, InlinedCall}) {
 				return
 			}
 		}
@@ -194,7 +195,9 @@ func (t *Table) callee(call body.Call) (string, CallKind) {
 // Body is a physical function of a program on disk, with the hash of its code ([ccmap.Method]).
 type Body struct {
 	Name      string
-	StartLine int32 // 0 where it is not known
+	StartLine int32  // 0 where it is not known
+	Frame     uint32 // bytes of stack that an execution takes at most, the return address included
+	Assembly  bool
 	Hash      uint64
 }
 
@@ -208,8 +211,27 @@ func (t *Table) Bodies(ctx context.Context, wanted func(name string) bool, each 
 	t.Limit(math.MaxInt)
 	return t.eachCode(b, wanted, func(m *module, r record) error {
 		if bytes, err := m.code(r); err == nil {
-			each(Body{m.name(r.nameOff), r.startLine, body.Code{Entry: r.entry, Bytes: bytes}.Hash(t)})
+			hash := body.Code{Entry: r.entry, Bytes: bytes}.Hash(t)
+			each(Body{m.name(r.nameOff), r.startLine, m.frameBytes(b, r), r.flags&FlagAsm != 0, hash})
 		}
 		return b.spent
 	})
+}
+
+// frameBytes returns the bytes of stack that an execution takes at most.
+func (m *module) frameBytes(b *budget, r record) uint32 {
+	const returnAddress = 8
+	deepest := int32(0)
+	for _, delta := range m.values(b, r, r.pcsp) {
+		deepest = max(deepest, delta)
+	}
+	return uint32(deepest) + returnAddress
+}
+
+// CodeBytes returns the bytes of the machine code of Go functions.
+func (t *Table) CodeBytes() (sum uint64) {
+	for _, m := range t.modules {
+		sum += m.maxpc - m.minpc
+	}
+	return sum
 }

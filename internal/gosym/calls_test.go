@@ -84,7 +84,8 @@ func TestCalls(t *testing.T) {
 		if callee != "" {
 			callee = "main." + callee
 		}
-		return Call{"main." + in, "main." + caller, offset, callee, kind}
+		first := strings.Count(callsSource[:strings.Index(callsSource, "func "+caller+"(")], "\n") + 1
+		return Call{"main." + in, "main." + caller, offset, int32(first) + int32(offset), callee, kind}
 	}
 	for _, flags := range [][]string{nil, {"-ldflags=-s -w"}} {
 		path := buildSource(t, callsSource, flags...)

@@ -12,7 +12,7 @@
 //	go -C scripts run ./field lockstep               some minutes: work that repeats as often as samples come
 //	go -C scripts run ./field repetitions            some minutes: verdicts, on a program that knows when its
 //	                                                 calls began
-//	go -C scripts run ./field pgo                    a quarter of an hour: programs built with ccmapd's profile
+//	go -C scripts run ./field pgo                    an hour of a quiet machine: programs built with ccmapd's profile
 //	go -C scripts run ./field jvm                    ten minutes: programs on HotSpot
 //	go -C scripts run ./field hints                  ten minutes: what hints to a JVM's compiler make of a program
 //	go -C scripts run ./field cached                 ten minutes of both CPUs: starts with the profile of an earlier run
@@ -44,6 +44,7 @@ import (
 type field struct {
 	campaign.Campaign
 	window time.Duration // watching time of a program
+	rounds int           // of pgo
 	async  string        // folder of a build of async-profiler; empty: none
 }
 
@@ -66,6 +67,7 @@ func main() {
 	f := new(field)
 	f.Flags(flag.CommandLine, "field", "docs/accuracy.md")
 	flag.DurationVar(&f.window, "window", 20*time.Second, "`TIME` that a program is watched for")
+	flag.IntVar(&f.rounds, "rounds", pgoRounds, "run each build `N` times, for pgo")
 	flag.StringVar(&f.async, "async", "", "`FOLDER` of a build of async-profiler, for jvmpeer, jvmcost and truths")
 	flag.CommandLine.Parse(os.Args[2:]) // exits with an error
 	campaign.Main("field", func(ctx context.Context) error {

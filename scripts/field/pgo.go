@@ -17,12 +17,12 @@ import (
 	"github.com/ccmapd/ccmapd/scripts/report"
 )
 
-// The campaign pgo builds programs with profiles of ccmapd and of runtime/pprof, and
-// compares their CPU times for the same work.
+// The campaign pgo builds programs with profiles of ccmapd, by samples, minimal and by activations, and of
+// runtime/pprof, and compares their CPU times for the same work.
 const pgoPortion report.Portion = "scripts/field, pgo"
 
 const (
-	pgoRounds = 24
+	pgoRounds = 60
 	pgoWork   = 500 * time.Millisecond // CPU time of one run without a profile, about
 )
 
@@ -51,10 +51,12 @@ const (
 	withPprof
 	withPprofAgain
 	withCcmapd
+	withMinimal
+	withActivations
 	variants
 )
 
-var variantNames = [variants]string{"none", "pprof", "again", "ccmapd"}
+var variantNames = [variants]string{"none", "pprof", "again", "ccmapd", "minimal", "activations"}
 
 // optimized is a program and its variants' results.
 type optimized struct {
@@ -64,9 +66,9 @@ type optimized struct {
 }
 
 func runPGO(ctx context.Context, f *field) error {
-	began, rounds := time.Now(), pgoRounds
+	began, rounds := time.Now(), f.rounds
 	if f.Quick {
-		rounds = 6
+		rounds = 3
 	}
 	var programs []optimized
 	for _, b := range pgoPrograms {
@@ -96,6 +98,13 @@ func (f *field) optimize(ctx context.Context, b build, rounds int) (optimized, e
 		return o, err
 	}
 	profiles[withPprof], profiles[withPprofAgain], profiles[withCcmapd] = w.peer, w.peer, w.pgo
+	for v, flags := range map[int][]string{withMinimal: {"--minimal"}, withActivations: {"--weight", "activations"}} {
+		profiles[v] = f.Path("profiles", "pgo-"+b.name, variantNames[v]+".pgo")
+		args := append([]string{"pgo", "export", w.file, profiles[v]}, flags...)
+		if err := campaign.Command(exec.CommandContext(ctx, f.Ccmapd, args...)); err != nil {
+			return o, err
+		}
+	}
 	for v := withPprof; v < variants; v++ {
 		if o.edges[v], err = pgoEdges(ctx, profiles[v]); err != nil {
 			return o, err
@@ -193,13 +202,13 @@ func (o *optimized) cells() []string {
 		return fmt.Sprintf("%.3f (%.3f–%.3f)", i.Middle, i.Low, i.High)
 	}
 	return []string{
-		o.name, ratio(withNone), ratio(withPprofAgain), ratio(withCcmapd), edgesInCommon(o.edges[withCcmapd], o.edges[withPprof]),
+		o.name, ratio(withNone), ratio(withPprofAgain), ratio(withCcmapd), ratio(withMinimal), ratio(withActivations), edgesInCommon(o.edges[withCcmapd], o.edges[withPprof]),
 	}
 }
 
 func pgoReport(programs []optimized, rounds int, began time.Time) string {
 	t := report.Table{Head: []string{
-		"program", "without a profile", "`runtime/pprof`'s, built again", "ccmapd's", "edges of ccmapd's",
+		"program", "without a profile", "`runtime/pprof`'s, built again", "ccmapd's", "minimal", "by activations", "edges of ccmapd's",
 	}}
 	for _, o := range programs {
 		t.Row(o.cells()...)

@@ -127,12 +127,16 @@ func (p *Program) readAllBodies(ctx context.Context, t *gosym.Table) error {
 
 // checkOwn returns [ErrOtherProgram] if no function of the program itself that the profile has is here.
 func (p *Program) checkOwn(edges []Edge) error {
+	return checkOwn(edges, p.From, func(name string) bool { return p.functions[name] != nil })
+}
+
+func checkOwn(edges []Edge, from string, has func(name string) bool) error {
 	asked := ""
 	for _, e := range edges {
 		name := plainName(e.Caller.Name)
 		switch {
 		case isStandard(packageOf(name)), name == "main.main":
-		case p.functions[name] != nil:
+		case has(name):
 			return nil
 		default:
 			asked = name
@@ -141,5 +145,5 @@ func (p *Program) checkOwn(edges []Edge) error {
 	if asked == "" {
 		return nil
 	}
-	return fmt.Errorf("%w: %s has no function of it, for example %s", ErrOtherProgram, p.From, asked)
+	return fmt.Errorf("%w: %s has no function of it, for example %s", ErrOtherProgram, from, asked)
 }

@@ -141,12 +141,18 @@ func plainName(name string) string {
 
 // packageOf returns the path of the package of a function.
 func packageOf(name string) string {
-	name, _, _ = strings.Cut(name, "[")
-	slash := strings.LastIndexByte(name, '/') + 1
-	if dot := strings.IndexByte(name[slash:], '.'); dot >= 0 {
-		return strings.ReplaceAll(name[:slash+dot], "%2e", ".")
+	pkg, _ := splitName(name)
+	return strings.ReplaceAll(pkg, "%2e", ".")
+}
+
+// splitName splits a function's name into the package, as symbols have it, and the name there; "" if it has none.
+func splitName(name string) (pkg, local string) {
+	plain, _, _ := strings.Cut(name, "[")
+	slash := strings.LastIndexByte(plain, '/') + 1
+	if dot := strings.IndexByte(plain[slash:], '.'); dot >= 0 {
+		return name[:slash+dot], name[slash+dot+1:]
 	}
-	return ""
+	return "", ""
 }
 
 // isStandard reports whether a package is one of Go itself: the first element of all other paths has a dot,

@@ -1,7 +1,6 @@
 package gopgo
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
@@ -41,22 +40,16 @@ func Decisions(ctx context.Context, packages, profile string) ([]string, error) 
 // readDecisions reads what the compiler prints with -d=pgodebug=3 (Go 1.22 to 1.27).
 func readDecisions(r io.Reader) ([]string, error) {
 	var decisions []string
-	for in := bufio.NewReader(r); ; {
-		line, err := in.ReadSlice('\n')
-		if errors.Is(err, bufio.ErrBufferFull) { // a piece of code; no decision is so long
-			continue
+	for line, err := range lines(r) {
+		if err != nil {
+			return nil, fmt.Errorf("read decisions: %w", err)
 		}
 		if d := decisionOf(line); d != "" {
 			decisions = append(decisions, d)
 		}
-		if errors.Is(err, io.EOF) {
-			slices.Sort(decisions)
-			return decisions, nil
-		}
-		if err != nil {
-			return nil, fmt.Errorf("read decisions: %w", err)
-		}
 	}
+	slices.Sort(decisions)
+	return decisions, nil
 }
 
 // decisionOf returns the decision in a line, "" if there is none.
