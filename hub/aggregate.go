@@ -230,7 +230,7 @@ func (a *aggregator) merge(ctx context.Context, id string, m *manifest, list []a
 			return err
 		}
 	}
-	strip(sum.Meta())
+	store.StripMeta(sum.Meta())
 	s := sum.Snapshot()
 	body, err := writeProfile(s)
 	if err != nil {

@@ -46,13 +46,6 @@ func readContribution(f contribution.Frame) (*ccmap.Snapshot, error) {
 
 func unitOf(k contribution.Key) ccmap.Unit { return ccmap.NewUnit(k.Kind, k.Base) }
 
-// strip leaves in a description what is of all instances, and bounds it.
-func strip(m *ccmap.Meta) {
-	m.Target = ccmap.Target{BuildID: m.Target.BuildID, Runtime: m.Target.Runtime}
-	m.Comments, m.Ended = nil, ""
-	store.BoundMeta(m)
-}
-
 // writeProfile writes a profile as the store does.
 func writeProfile(s *ccmap.Snapshot) ([]byte, error) {
 	var b bytes.Buffer

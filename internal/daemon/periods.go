@@ -61,7 +61,7 @@ func nextRotation(now time.Time, every time.Duration) time.Time {
 func (t *target) rotates(now time.Time) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	every := t.Rotate
+	every := t.period()
 	first := t.rotation.IsZero() || t.rotation.Sub(now) > 2*every // the clock was set back
 	if every == 0 || !first && now.Before(t.rotation) {
 		return false
@@ -214,6 +214,7 @@ func (p *periods) fileSlots(ctx context.Context, t *target, of maker, slots []un
 		if path, err = p.keeper.File(key, from, now, s, held...); err != nil {
 			return "", err
 		}
+		p.tellFiled()
 		p.compareBuilds(t, key, s)
 	}
 	for i, s := range slots {
