@@ -11,7 +11,6 @@ import (
 	"github.com/ccmapd/ccmapd/ccmap"
 	"github.com/ccmapd/ccmapd/export"
 	"github.com/ccmapd/ccmapd/internal/contribution"
-	"github.com/ccmapd/ccmapd/internal/store"
 )
 
 // within bounds the reading of a contribution, which is a hostile file: 100,000 contexts take 64 MiB.
