@@ -153,7 +153,7 @@ func readAggregate(ctx context.Context, b bucket.Bucket, m *manifest, levels ...
 // content: two aggregators that made the same bytes would have one object, and one of them would think that it may be
 // removed.
 func putPart(ctx context.Context, b bucket.Bucket, id string, m *manifest, k partKey, s *sum) error {
-	strip(s.Meta())
+	store.StripMeta(s.Meta())
 	profile := s.Snapshot()
 	if k.Level == levelBuild {
 		settle(s.Meta(), profile)
@@ -340,7 +340,7 @@ func (w witnesses) append(dst []byte) ([]byte, error) {
 	for _, instance := range slices.Sorted(maps.Keys(w)) {
 		is := w[instance]
 		if is.Map != nil {
-			strip(is.Meta())
+			store.StripMeta(is.Meta())
 			body, err := writeProfile(is.Snapshot())
 			if err != nil {
 				return nil, err

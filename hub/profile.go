@@ -11,7 +11,6 @@ import (
 	"github.com/ccmapd/ccmapd/ccmap"
 	"github.com/ccmapd/ccmapd/export"
 	"github.com/ccmapd/ccmapd/internal/contribution"
-	"github.com/ccmapd/ccmapd/internal/store"
 )
 
 // within bounds the reading of a contribution, which is a hostile file: 100,000 contexts take 64 MiB.
@@ -45,13 +44,6 @@ func readContribution(f contribution.Frame) (*ccmap.Snapshot, error) {
 }
 
 func unitOf(k contribution.Key) ccmap.Unit { return ccmap.NewUnit(k.Kind, k.Base) }
-
-// strip leaves in a description what is of all instances, and bounds it.
-func strip(m *ccmap.Meta) {
-	m.Target = ccmap.Target{BuildID: m.Target.BuildID, Runtime: m.Target.Runtime}
-	m.Comments, m.Ended = nil, ""
-	store.BoundMeta(m)
-}
 
 // writeProfile writes a profile as the store does.
 func writeProfile(s *ccmap.Snapshot) ([]byte, error) {

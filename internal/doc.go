@@ -35,6 +35,7 @@
 //	served      programs that serve their profiles over HTTP: addresses, credentials, failures
 //	supervise   the life of a process that is to be sampled: found, opened, refused, ended
 //	traceetest  processes that a user may or may not trace, and the kernel's answer
+//	uplink      the hub of a fleet, as a daemon speaks to it
 //
 // Packages recording, daemon, feedback and store are wings of their own, closed to other modules: one session of
 // sampling, the sessions of a machine, what compilers are told, and profiles that outlive the run.

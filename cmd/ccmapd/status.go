@@ -65,6 +65,7 @@ type daemonStatus struct {
 	Totals  daemon.Counters      `json:"totals"`  // of all these targets
 	Bytes   int64                `json:"bytes"`   // that their maps take
 	Refused []refusedTarget      `json:"refused"`
+	Hub     *daemon.Sending      `json:"hub,omitempty"` // that gets what is filed, for those who may see all targets
 
 	processes int
 }
@@ -82,6 +83,7 @@ func statusOf(ctx context.Context) (s daemonStatus, err error) {
 		Engines                []string
 		Ready, Healthy, Loaded bool
 		You                    struct{ May string }
+		Hub                    *daemon.Sending
 	}
 	if err := (client.Daemon{}).Get(ctx, &info, "info"); err != nil {
 		return s, err
@@ -92,7 +94,7 @@ func statusOf(ctx context.Context) (s daemonStatus, err error) {
 	}
 	s = daemonStatus{
 		Version: info.Version, Engines: info.Engines, Ready: info.Ready, Healthy: info.Healthy, Loaded: info.Loaded, May: info.You.May,
-		States: make(map[daemon.State]int), Refused: []refusedTarget{},
+		States: make(map[daemon.State]int), Refused: []refusedTarget{}, Hub: info.Hub,
 	}
 	for _, t := range list.Targets {
 		s.add(t)
@@ -128,6 +130,9 @@ func (s daemonStatus) print(w io.Writer) error {
 	if n := s.Totals.Unfiled; n > 0 {
 		out.Line("Files: %s to write one failed; %s were given up.", figure.Plural(int64(n), "attempt"), figure.Plural(int64(s.Totals.GivenUp), "sample"))
 	}
+	if s.Hub != nil {
+		printHub(out, s.Hub)
+	}
 	for _, r := range s.Refused[:min(len(s.Refused), mostRefused)] {
 		out.Line("Refused: %s: %s", r.Target, terminal.Reason(r.Reason))
 		if r.Cure != "" {
@@ -138,6 +143,18 @@ func (s daemonStatus) print(w io.Writer) error {
 		out.Line("and %s more refused: 'ccmapd targets' lists them.", figure.Count(int64(more)))
 	}
 	return out.Err()
+}
+
+// printHub says how what is filed gets to the hub. The reason may quote what is foreign.
+func printHub(out *terminal.Printer, h *daemon.Sending) {
+	out.Line("Hub: %s, %s; %s sent, %s waiting, %s lost.", h.URL, h.State, figure.Plural(int64(h.Sent), "contribution"),
+		figure.Plural(int64(h.Waiting), "file"), figure.Count(int64(h.Lost)))
+	if h.Reason != "" {
+		out.Line("  %s", terminal.Reason(h.Reason))
+	}
+	if h.Cure != "" {
+		out.Line("  %s", h.Cure)
+	}
 }
 
 func (s daemonStatus) health() string {

@@ -1,12 +1,15 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 
+	"github.com/ccmapd/ccmapd/internal/daemon"
 	"github.com/ccmapd/ccmapd/internal/process"
 	"github.com/ccmapd/ccmapd/sampler"
 	"github.com/ccmapd/ccmapd/sampler/engine"
@@ -113,6 +116,9 @@ func (c *call) doctor() error {
 	case now != of:
 		return noPatient(pid)
 	}
+	if k, keeps := c.options.Daemon.Keeping(); pid == 0 && keeps && k.Hub != nil {
+		r.Checks = append(slices.Clip(r.Checks), hubCheck(k.Hub))
+	}
 	return c.respond(http.StatusOK, r)
 }
 
@@ -129,6 +135,16 @@ func (c *call) patient(pid int) (patient, error) {
 		return patient{}, hidden{noPatient(pid)}
 	}
 	return patient{pid, now}, nil
+}
+
+// hubCheck says whether the hub gets what is filed.
+func hubCheck(h *daemon.Sending) engine.Check {
+	check := engine.Check{Name: "hub", OK: h.State != daemon.HubFails, Found: fmt.Sprintf("POST %s/v1/contributions: %s", h.URL, h.State)}
+	if !check.OK {
+		check.Found += ", " + h.Reason
+		check.Wanted, check.Cure = "204", cmp.Or(h.Cure, "curl "+h.URL+"/readyz")
+	}
+	return check
 }
 
 func noPatient(pid int) error {

@@ -59,10 +59,24 @@ var (
 	damagedDesc = prometheus.NewDesc("ccmapd_store_log_damaged", "1: the log was damaged when the daemon began; what was whole was kept.", nil, nil)
 )
 
+// Of the hub, where there is one.
+var (
+	sendingDesc = prometheus.NewDesc("ccmapd_send_working", "1: the hub has taken what was sent last, or nothing was sent yet.", nil, nil)
+	waitingDesc = prometheus.NewDesc("ccmapd_send_waiting_files", "Files that the hub does not have.", nil, nil)
+	sentDesc    = prometheus.NewDesc("ccmapd_send_contributions_total", "Contributions that the hub has taken.", nil, nil)
+	unsentDesc  = prometheus.NewDesc("ccmapd_send_errors_total", "Attempts to send to the hub that failed.", nil, nil)
+	lostDesc    = prometheus.NewDesc("ccmapd_send_lost_total", "Contributions that the hub does not take, and files that were gone before they were sent.", nil, nil)
+)
+
 func (storeCollector) Describe(to chan<- *prometheus.Desc) {
 	to <- behindDesc
 	to <- failedDesc
 	to <- damagedDesc
+	to <- sendingDesc
+	to <- waitingDesc
+	to <- sentDesc
+	to <- unsentDesc
+	to <- lostDesc
 }
 
 func (c storeCollector) Collect(to chan<- prometheus.Metric) {
@@ -73,6 +87,15 @@ func (c storeCollector) Collect(to chan<- prometheus.Metric) {
 	to <- prometheus.MustNewConstMetric(behindDesc, prometheus.GaugeValue, k.Behind.Seconds())
 	to <- prometheus.MustNewConstMetric(failedDesc, prometheus.CounterValue, float64(k.Failed))
 	to <- prometheus.MustNewConstMetric(damagedDesc, prometheus.GaugeValue, float64(oneIf(k.Damage != "")))
+	h := k.Hub
+	if h == nil {
+		return
+	}
+	to <- prometheus.MustNewConstMetric(sendingDesc, prometheus.GaugeValue, float64(oneIf(h.State != daemon.HubFails)))
+	to <- prometheus.MustNewConstMetric(waitingDesc, prometheus.GaugeValue, float64(h.Waiting))
+	to <- prometheus.MustNewConstMetric(sentDesc, prometheus.CounterValue, float64(h.Sent))
+	to <- prometheus.MustNewConstMetric(unsentDesc, prometheus.CounterValue, float64(h.Failures))
+	to <- prometheus.MustNewConstMetric(lostDesc, prometheus.CounterValue, float64(h.Lost))
 }
 
 // kindOf returns what a route is about: each route has a histogram, and most services have few.

@@ -51,6 +51,8 @@ type infoJSON struct {
 	Loaded  bool         `json:"loaded"`  // the last reload took effect
 	Limits  limitsJSON   `json:"limits"`
 	You     identityJSON `json:"you"`
+
+	Hub *daemon.Sending `json:"hub,omitempty"` // for readers of all targets: how what is filed gets there
 }
 
 type limitsJSON struct {
@@ -84,6 +86,9 @@ func (c *call) info() error {
 		info.You.May = "everything"
 	case c.peer.reads:
 		info.You.May = "read"
+	}
+	if k, keeps := d.Keeping(); keeps && c.peer.reads {
+		info.Hub = k.Hub
 	}
 	if !c.peer.tcp {
 		info.You.UID = &c.peer.uid

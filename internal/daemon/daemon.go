@@ -53,6 +53,7 @@ type Daemon struct {
 	roster    *roster
 	discovery *discovery
 	periods   *periods
+	sender    *sender
 	budgets   *budgets
 	ctx       context.Context // of all sessions
 	stop      context.CancelCauseFunc
@@ -125,6 +126,9 @@ func newDaemon(o Options, h host) (*Daemon, error) {
 	d.budgets = &budgets{config: d.Config, usedCPU: budget.ProcessCPU, usedMemory: liveHeap}
 	m.hasMemory = d.budgets.hasMemory
 	d.periods = &periods{means: m, ctx: d.ctx, round: make(chan struct{}, 1)}
+	d.sender = newSender(m)
+	m.tellFiled, m.learner = d.sender.wake, newLearner(m)
+	m.learner.ctx, m.learner.spawn, m.learner.takes = d.ctx, d.work.Go, d.sends
 	d.roster = &roster{means: m, ctx: d.ctx, spawn: d.work.Go, left: d.left}
 	d.first = c
 	d.apply(c, targets)
@@ -142,6 +146,8 @@ func (d *Daemon) Run(ctx context.Context) error {
 		d.work.Go(d.periods.tidy)
 	}
 	d.work.Go(func() { d.controller.run(d.ctx) })
+	d.work.Go(func() { d.sender.run(d.ctx) })
+	d.sender.wake() // what a daemon before has left
 	d.scan()
 	d.turned()
 	for ctx.Err() == nil {

@@ -36,6 +36,8 @@
 //	tally      the counters of a target, and why its last process has ended
 //	discovery  looks for processes, and identifies their executables
 //	periods    files what targets count, and removes old files
+//	sender     sends what is filed to the hub of the fleet
+//	learner    gets what the hub knows of builds that are new here
 //	budgets    CPU time and memory
 //	means      what all of them sample with: engines, the [supervise.Gate], logs, events
 //

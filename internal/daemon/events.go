@@ -36,6 +36,7 @@ const (
 	EventLoss     Kind = "loss"     // samples were lost
 	EventRotated  Kind = "rotated"  // a period was filed, or could not be
 	EventBuild    Kind = "build"    // another build of the program was compared with the one before
+	EventHub      Kind = "hub"      // the hub gets what is filed, or does not
 	EventReload   Kind = "reload"   // a configuration took effect, or was refused
 )
 

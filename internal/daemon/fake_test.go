@@ -351,6 +351,12 @@ func inDaemon(t *testing.T, c *config.Config, test func(t *testing.T, h *fakeHos
 // inLoggingDaemon is inDaemon with a log.
 func inLoggingDaemon(t *testing.T, c *config.Config, log *slog.Logger, test func(t *testing.T, h *fakeHost, d *Daemon)) {
 	t.Helper()
+	inPreparedDaemon(t, c, log, func(*Daemon) {}, test)
+}
+
+// inPreparedDaemon is inLoggingDaemon, where prepare changes the daemon before it opens its store.
+func inPreparedDaemon(t *testing.T, c *config.Config, log *slog.Logger, prepare func(*Daemon), test func(t *testing.T, h *fakeHost, d *Daemon)) {
+	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		h := newFakeHost()
 		d, err := newDaemon(Options{Load: func() (*config.Config, error) { return c, nil }, Engines: h.engines(), Turn: func() { h.turns.Add(1) }, Logger: log}, h)
@@ -359,6 +365,7 @@ func inLoggingDaemon(t *testing.T, c *config.Config, log *slog.Logger, test func
 		}
 		d.budgets.usedCPU, d.budgets.usedMemory = h.usedCPU, h.usedMemory.Load
 		d.openWhole = h.openWhole
+		prepare(d)
 		if err := d.OpenStore(); err != nil {
 			t.Fatal(err)
 		}

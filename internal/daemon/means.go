@@ -33,7 +33,9 @@ type means struct {
 	controller *controller
 	recorder   *recorder
 	archive    *store.Reader // of what is stored; nil: nothing is
-	users      bool          // may see the samples of their own processes: listen.open, as it was at the start
+	learner    *learner
+	tellFiled  func() // is told that a period was filed
+	users      bool   // may see the samples of their own processes: listen.open, as it was at the start
 }
 
 // note logs that a session begins or ends. The name of the program is foreign.

@@ -63,7 +63,7 @@ func nextRotation(now time.Time, every time.Duration) time.Time {
 func (t *target) rotates(now time.Time) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	every := t.Rotate
+	every := t.period()
 	first := t.rotation.IsZero() || t.rotation.Sub(now) > 2*every // the clock was set back
 	if every == 0 || !first && now.Before(t.rotation) {
 		return false
@@ -220,6 +220,7 @@ func (p *periods) fileSlots(ctx context.Context, t *target, of maker, slots []un
 		if path, err = p.keeper.File(key, from, now, s, held...); err != nil {
 			return "", err
 		}
+		p.tellFiled()
 		if !of.waits {
 			p.compareBuilds(t, key, s)
 		}

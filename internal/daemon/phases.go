@@ -44,6 +44,7 @@ func (p *periods) tellPhases(entries []entry) {
 		if e.run == nil {
 			continue
 		}
+		p.learner.verify(e.key, e.run)
 		if err := p.keeper.Offer(e.key, e.run); err != nil {
 			p.log.Error("cannot choose the best profile of a phase", "target", e.key.Target, "error", err)
 		}

@@ -49,6 +49,10 @@ func (d *Daemon) Reload() error {
 		d.periods.keeper.SetBounds(c.Store.Keep, c.Store.Moments, c.Store.MaxBytes)
 	}
 	d.apply(c, targets)
+	if err := d.sender.begin(d.sends); err != nil {
+		d.log.Error("nothing is sent to the hub", "error", err)
+	}
+	d.sender.wake()
 	text := fmt.Sprintf("%d targets", len(c.Targets))
 	if c.Listen != d.first.Listen || c.Budget.MaxHostOverhead != d.first.Budget.MaxHostOverhead || !c.Store.IsAt(d.first.Store) {
 		d.log.Warn("listen, budget.max_host_overhead and the directory of the store are as they were at the start: start the daemon anew to change them")

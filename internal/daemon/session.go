@@ -166,7 +166,8 @@ func (s *slot) settled(o config.Settings) config.Settings {
 	return o
 }
 
-// pastWait is how long the disk has to say what is stored of a build: sampling goes without.
+// pastWait is how long the disk has to say what is stored of a build, and the hub to say what it knows: sampling goes
+// without.
 const pastWait = time.Second
 
 // settledBefore returns the interval at which the last process of a build had settled, as stored profiles have it, for
@@ -177,7 +178,14 @@ func (f *follower) settledBefore(ctx context.Context, into *slot, i sampler.Info
 	}
 	k := store.Key{Target: f.Name, Build: i.Target.BuildID, Unit: i.Unit, Owner: f.ownerNow()}
 	found := make(chan store.Past, 1)
-	if !within(ctx, pastWait, func() { found <- f.archive.Past(k) }) {
+	if !within(ctx, pastWait, func() {
+		past := f.archive.Past(k)
+		if past.Files == 0 && f.learner != nil {
+			<-f.learner.begin(k)
+			past = f.archive.Past(k)
+		}
+		found <- past
+	}) {
 		return 0
 	}
 	return (<-found).Interval

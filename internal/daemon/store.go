@@ -28,8 +28,18 @@ func (d *Daemon) OpenStore() error {
 	d.periods.keeper, d.periods.archive = kept, kept.Reader()
 	d.recorder.append = kept.AppendRecords
 	d.periods.acked.Store(time.Now().UnixNano())
+	d.sender.open, d.learner.put = kept.OpenOutbox, kept.PutFleet
+	if err := d.sender.begin(d.sends); err != nil {
+		return err
+	}
 	d.goOn(kept.Recovered())
 	return nil
+}
+
+// sends reports whether the hub gets the files of a key.
+func (d *Daemon) sends(k store.Key) bool {
+	t, err := d.roster.named(k.Target)
+	return err == nil && k.Build != "" && t.isSent()
 }
 
 // openStore waits for open, which may hang with the disk. It returns nil where nothing is to be kept.
@@ -83,6 +93,7 @@ type Keeping struct {
 	Behind time.Duration // since the log was written last: what a kill would lose
 	Failed uint64        // rounds of the log
 	Damage string        // that the log had at the start; empty: none
+	Hub    *Sending      // nil: nothing is sent
 }
 
 // Keeping returns how profiles are kept. It returns false where none are.
@@ -91,5 +102,5 @@ func (d *Daemon) Keeping() (k Keeping, keeps bool) {
 	if p.keeper == nil {
 		return Keeping{}, false
 	}
-	return Keeping{time.Since(time.Unix(0, p.acked.Load())), p.failed.Load(), p.keeper.Damage()}, true
+	return Keeping{time.Since(time.Unix(0, p.acked.Load())), p.failed.Load(), p.keeper.Damage(), d.sender.status()}, true
 }

@@ -8,11 +8,13 @@
 package served
 
 import (
+	"bytes"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"net/url"
@@ -144,13 +146,22 @@ func stayOnHost(r *http.Request, via []*http.Request) error {
 // Get asks for a route below the address, whose parts may have any characters. Codings are those that the
 // body may have; empty: none. The caller closes the body of an answer that is not an error.
 func (s *Server) Get(ctx context.Context, query, codings string, parts ...string) (*http.Response, error) {
+	return s.do(ctx, http.MethodGet, query, codings, nil, parts)
+}
+
+// Post sends a body to a route, as [Server.Get] asks for one.
+func (s *Server) Post(ctx context.Context, body []byte, parts ...string) (*http.Response, error) {
+	return s.do(ctx, http.MethodPost, "", "", bytes.NewReader(body), parts)
+}
+
+func (s *Server) do(ctx context.Context, method, query, codings string, body io.Reader, parts []string) (*http.Response, error) {
 	escaped := make([]string, len(parts))
 	for i, part := range parts {
 		escaped[i] = url.PathEscape(part)
 	}
 	u := s.base.JoinPath(escaped...)
 	u.RawQuery, u.Fragment, u.RawFragment = query, "", ""
-	r, err := http.NewRequestWithContext(ctx, http.MethodGet, u.String(), nil)
+	r, err := http.NewRequestWithContext(ctx, method, u.String(), body)
 	if err != nil {
 		return nil, err
 	}

@@ -8,7 +8,8 @@
 //  4. The best file of a build has a second name, which [Store.Retain] leaves alone. Old periods merge into days
 //     ([Store.Compact]).
 //  5. What a compiler has made of methods is appended to a file of its own ([Store.AppendRecords]).
-//  6. A [Reader] lists and reads files and the log, while any process writes to them.
+//  6. What a hub is to get waits in an [Outbox] until it is acknowledged.
+//  7. A [Reader] lists and reads files and the log, while any process writes to them.
 //
 // A store is a directory:
 //
@@ -17,11 +18,13 @@
 //	log/<n>-<salt>.seg                                frames that are in no file yet: package deltalog
 //	targets/NAME/BUILD/EVENT/FROM-TO.json.zst         a period; FROM-TO.day.json.zst a day
 //	targets/NAME/BUILD/EVENT/best.json.zst            a second name of one of these, or the last one
+//	targets/NAME/BUILD/EVENT/fleet.json.zst           what a hub knew of the build before it was sampled here
 //	targets/NAME/BUILD/EVENT/phase-N.json.zst         the same, of a phase
 //	targets/NAME/BUILD/EVENT/FROM.moments             when samples were counted: package moments. Nothing depends on it
 //	targets/NAME/BUILD/records.log                    compile records: package compilation
 //	index                                             qualities of files: a cache
 //	merging                                           a merge of files that was not ended
+//	hub/                                              what a hub is to get: see Outbox
 //
 // .u<uid>g<gid> before .json.zst says that the processes of this user and group have counted the profile, and that
 // the kernel lets the user trace them. All other files are for masters alone.

@@ -83,12 +83,21 @@ func (s *Store) File(k Key, from, to time.Time, whole *ccmap.Snapshot, streams .
 	if s.isClosed() {
 		return "", fmt.Errorf("file period: store %s: %w", s.Dir, fs.ErrClosed)
 	}
-	name, err := s.newName(k.dir(), fileName{from: from, to: to, owner: k.Owner})
+	n := fileName{from: from, to: to, owner: k.Owner}
+	name, err := s.newName(k.dir(), n)
 	if err != nil {
 		return "", fmt.Errorf("file period: %w", err)
 	}
 	h.Path = name
-	if err := s.fileAs(h, whole); err != nil {
+	announced := func(bool) {}
+	if s.outbox != nil {
+		if announced, err = s.outbox.announce(k, n, name); err != nil {
+			return "", fmt.Errorf("file period: %w", err)
+		}
+	}
+	err = s.fileAs(h, whole)
+	announced(err == nil)
+	if err != nil {
 		return "", fmt.Errorf("file period: %w", err)
 	}
 	s.mu.Lock()

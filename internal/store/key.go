@@ -56,6 +56,7 @@ const (
 	momentType = ".moments"
 	bestStem   = "best"
 	phaseStem  = "phase-"
+	fleetStem  = "fleet"
 	dayMark    = ".day"
 
 	buildChars = 12 // of a build id
@@ -89,6 +90,7 @@ func (k Key) dir() string { return path.Join(targetsDir, k.Target, BuildName(k.B
 // fileName is the name of a file, taken apart.
 type fileName struct {
 	best     bool
+	fleet    bool      // of a best file: a hub knows it, and it was not sampled here
 	phase    int       // of a best file: the phase that it is the best of; 0: the one that is offered
 	from, to time.Time // of a period
 	level    Level
@@ -99,6 +101,8 @@ type fileName struct {
 func (n fileName) String() string {
 	stem := bestStem
 	switch {
+	case n.fleet:
+		stem = fleetStem
 	case n.best && n.phase > 0:
 		stem = phaseStem + strconv.Itoa(n.phase)
 	case !n.best:
@@ -128,8 +132,8 @@ func parseFileName(name string) (n fileName, ok bool) {
 	if !ok {
 		return n, false
 	}
-	if stem == bestStem {
-		n.best = true
+	if stem == bestStem || stem == fleetStem {
+		n.best, n.fleet = true, stem == fleetStem
 		return n, true
 	}
 	if number, isPhase := strings.CutPrefix(stem, phaseStem); isPhase {

@@ -224,6 +224,13 @@ func isFile(name string) bool {
 	return ok && !n.best && path.Clean(name) == name && strings.HasPrefix(name, targetsDir+"/")
 }
 
+// StripMeta leaves in a description what is of all machines, and bounds it.
+func StripMeta(m *ccmap.Meta) {
+	m.Target = ccmap.Target{BuildID: m.Target.BuildID, Runtime: m.Target.Runtime}
+	m.Comments, m.Ended = nil, ""
+	BoundMeta(m)
+}
+
 // BoundMeta bounds what grows with each merge: the changes of the interval and the comments. Of the changes it keeps
 // those that change something, and of these the first, the last, and some between.
 func BoundMeta(m *ccmap.Meta) {

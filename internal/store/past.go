@@ -30,7 +30,7 @@ func (r *Reader) Past(k Key) Past {
 	var entries []Entry
 	for _, info := range infos {
 		n, ok := parseFileName(info.Name())
-		if ok && ownerMark(n.owner) == ownerMark(k.Owner) && info.Mode().IsRegular() {
+		if ok && (n.fleet || ownerMark(n.owner) == ownerMark(k.Owner)) && info.Mode().IsRegular() {
 			f := found{target: k.Target, build: BuildName(k.Build), event: Event(k.Unit), fileName: n, path: path.Join(k.dir(), info.Name()), info: info}
 			entries = append(entries, r.entry(&f, x))
 		}
@@ -38,14 +38,19 @@ func (r *Reader) Past(k Key) Past {
 	return PastOf(entries)
 }
 
-// PastOf returns what the entries of a build tell.
+// PastOf returns what the entries of a build tell. Where none was sampled here, a hub may know the interval.
 func PastOf(entries []Entry) (p Past) {
 	last := time.Time{}
 	for _, e := range entries {
+		if e.Kind == KindFleet && p.Files == 0 {
+			p.Interval = e.Interval
+		}
 		if e.Kind != KindPeriod {
 			continue
 		}
-		p.Files++
+		if p.Files++; p.Files == 1 {
+			p.Interval = 0 // of a hub
+		}
 		if p.Since.IsZero() || e.From.Before(p.Since) {
 			p.Since = e.From
 		}

@@ -27,6 +27,7 @@ const (
 	KindPeriod  Kind = "period"  // a file
 	KindBest    Kind = "best"    // the best file of a build, which may be a period's, too: sums leave it out
 	KindPhase   Kind = "phase"   // the best file of a phase of a build: as KindBest
+	KindFleet   Kind = "fleet"   // what a hub knew of a build, or of the nearest one, before it was sampled here
 	KindRunning Kind = "running" // of the log
 	KindMoments Kind = "moments" // a file of moments, of which an entry has those of its time
 )
@@ -132,7 +133,7 @@ func (r *Reader) List(f Filter) Listing {
 			continue
 		}
 		e := r.entry(file, x)
-		e.Best = file.best || bests[file.dirKey()] == inode(file.info)
+		e.Best = file.best && !file.fleet || bests[file.dirKey()] == inode(file.info)
 		if f.takes(&e) {
 			l.Entries = append(l.Entries, e)
 		}
@@ -149,7 +150,7 @@ func (r *Reader) List(f Filter) Listing {
 func bestFiles(files []found) map[dirKey]uint64 {
 	bests := make(map[dirKey]uint64)
 	for i := range files {
-		if files[i].best && files[i].phase == 0 {
+		if files[i].best && files[i].phase == 0 && !files[i].fleet {
 			bests[files[i].dirKey()] = inode(files[i].info)
 		}
 	}
@@ -189,7 +190,10 @@ func (r *Reader) entry(f *found, x *index) Entry {
 		e.Unit = ccmap.CPUTime
 	}
 	if f.best {
-		if e.Kind, e.Phase = KindBest, f.phase; f.phase > 0 {
+		switch e.Kind, e.Phase = KindBest, f.phase; {
+		case f.fleet:
+			e.Kind = KindFleet
+		case f.phase > 0:
 			e.Kind = KindPhase
 		}
 		e.From, e.To = f.info.ModTime().UTC(), f.info.ModTime().UTC()
@@ -197,7 +201,7 @@ func (r *Reader) entry(f *found, x *index) Entry {
 	if known, ok := x.find(f.path, f.info); ok {
 		e.Quality, e.Unit = &known.quality, ccmap.NewUnit(f.event, known.unitBase)
 		e.Interval = time.Duration(known.interval)
-		if f.best && known.from != 0 {
+		if f.best && !f.fleet && known.from != 0 {
 			e.From, e.To = time.Unix(0, known.from).UTC(), time.Unix(0, known.to).UTC()
 		}
 	}

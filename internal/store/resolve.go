@@ -55,7 +55,7 @@ func (r Reference) String() string {
 // Resolve returns the entries that a reference means among those that a filter lets through, whose Target, Event and
 // Build count for nothing here. The profile is their sum. Kinds mean:
 //
-//	best      the best file of the build, the latest build with one by default
+//	best      the best file of the build, the latest build with one by default; what a hub knew of a build that has none
 //	recent    the running period of the build, or its last one
 //	period    the periods that began on a day, in an hour, or that a moment lies in; the last one by default
 //	build     all of the build, the running period included
@@ -71,7 +71,11 @@ func (r *Reader) Resolve(ref Reference, f Filter, now time.Time) ([]Entry, error
 	}
 	switch ref.Kind {
 	case "best":
-		return ofBuild(own, ref, KindBest)
+		entries, err := ofBuild(own, ref, KindBest, KindFleet)
+		if slices.ContainsFunc(entries, func(e Entry) bool { return e.Kind == KindBest }) {
+			entries = slices.DeleteFunc(entries, func(e Entry) bool { return e.Kind == KindFleet })
+		}
+		return entries, err
 	case "recent":
 		entries, err := ofBuild(own, ref, KindRunning, KindPeriod)
 		return lastOf(entries), err

@@ -45,7 +45,7 @@ var ErrNewer = errors.New("the store was written by a later version")
 // Store is a directory of profiles that this process may write to. Any goroutine may call its methods.
 //
 //	journal, ledger, unconfirmed, recovered, damage, closed    under mu: one append at a time
-//	index … recorded    under filing: one change of the files at a time. filing is locked before mu
+//	index … outbox    under filing: one change of the files at a time. filing is locked before mu
 //	Options                     Keep, MaxBytes and Moments under filing; the others never change
 type Store struct {
 	Options
@@ -67,6 +67,7 @@ type Store struct {
 	opened    time.Time
 	retention retention
 	recorded  map[string]bool // files of compile records that end with a whole line
+	outbox    *Outbox         // nil: nothing is sent to a hub
 }
 
 // fileSystem is the file system of a store: [disk.Dir], or one of tests.

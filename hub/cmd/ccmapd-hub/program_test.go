@@ -41,7 +41,9 @@ func TestMain(m *testing.M) {
 	if os.Getenv(asHub) != "" {
 		main()
 	}
-	os.Exit(testrun.Guard(m).Run())
+	code := testrun.Guard(m).Run()
+	os.RemoveAll(programs)
+	os.Exit(code)
 }
 
 // process is a hub that runs as a process, over a directory, with TLS.
@@ -274,12 +276,7 @@ func TestKilledProcesses(t *testing.T) {
 func TestFleetCommands(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
-	ccmapd := p.file("ccmapd")
-	build := exec.Command("go", "build", "-o", ccmapd, "./cmd/ccmapd")
-	build.Dir = "../../.."
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, out)
-	}
+	ccmapd := daemonProgram(t)
 	hub := p.start(t)
 	sent := 0
 	send := func(target, build string, instance int, methods ...string) {

@@ -31,6 +31,7 @@ type Config struct {
 	Defaults Settings
 	Budget   Budget
 	Store    Store
+	Hub      Hub
 	Feedback Feedback
 	Targets  []Target // in the order of the file; names are unique
 }
@@ -61,6 +62,7 @@ type Settings struct {
 	DumpValues  bool          // log what becomes of value tables
 	Labels      bool          // sample labels of goroutines
 	Rotate      time.Duration // a period's length; 0: none
+	Send        bool          // to the hub, if there is one
 	Max         int           // processes of a target; the oldest are taken
 	Hot         Hot
 	Waits       string        // what is sampled of goroutines beside: NoWaits, Wait or Wall
@@ -109,6 +111,15 @@ type Store struct {
 // IsAt reports whether files are kept at the same place, or both times nowhere.
 func (s Store) IsAt(o Store) bool { return s.Files == o.Files && (!s.Files || s.Dir == o.Dir) }
 
+// Hub says where the hub of the fleet is, which gets what is filed.
+type Hub struct {
+	URL           string // empty: there is none
+	TokenFile     string // of the right to write
+	ReadTokenFile string // of the right to read; empty: nothing is asked of the hub
+	CAFile        string // of the hub's certificate; empty: the system's
+	Every         time.Duration
+}
+
 // Feedback says what compilers are told of hot methods, and what is kept of what they do.
 type Feedback struct {
 	HotSpot string // FeedbackOff, FeedbackSuggest or FeedbackApply
@@ -146,12 +157,13 @@ func Default() *Config {
 		Defaults: Settings{
 			Engine: engine.Auto, Interval: 10 * time.Millisecond, Tune: true, MaxOverhead: 1,
 			MaxMemory: int64(64 * figure.MiB), Window: 15 * time.Minute, Hits: 250, Labels: true,
-			Rotate: time.Hour, Max: 8,
+			Rotate: time.Hour, Max: 8, Send: true,
 			Hot:   Hot{Method: manager.Threshold{Time: 10 * time.Minute}},
 			Waits: NoWaits, Idle: time.Second,
 		},
 		Budget: Budget{CPU: 0.5, Memory: int64(figure.GiB), Targets: 256, MaxHostOverhead: 1, Scan: time.Second},
 		Store:  Store{Dir: "/var/lib/ccmapd", Every: 10 * time.Second, Keep: 30 * day, MaxBytes: int64(2 * figure.GiB)},
+		Hub:    Hub{Every: 10 * time.Minute},
 
 		Feedback: Feedback{HotSpot: FeedbackOff},
 	}

@@ -35,7 +35,7 @@ func TestPackagedFileHasTheDefaults(t *testing.T) {
 	if diff := cmp.Diff(want, c); diff != "" {
 		t.Errorf("not the defaults (-want +got):\n%s", diff)
 	}
-	for _, fields := range [][]field{c.Listen.fields(), c.Defaults.fields(), c.Budget.fields(), c.Store.fields(), new(Match).fields(), new(Auth).fields(), new(Hot).fields(), new(Feedback).fields()} {
+	for _, fields := range [][]field{c.Listen.fields(), c.Defaults.fields(), c.Budget.fields(), c.Store.fields(), new(Match).fields(), new(Auth).fields(), new(Hot).fields(), new(Hub).fields(), new(Feedback).fields()} {
 		for _, f := range fields {
 			if !strings.Contains(string(text), f.key) {
 				t.Errorf("key %s is not there", f.key)
@@ -128,7 +128,7 @@ func TestErrors(t *testing.T) {
 		"[listen\n":                                            "line 1, column 8: expected ']' to close table name",
 		"a = 1\na = 2":                                         "line 2, column 1: key a is already defined",
 		"[budget]\n  cores = 1":                                "line 2, column 3: budget.cores: unknown key: budget has cpu, memory, targets, max_host_overhead, scan",
-		"[bugdet]":                                             "line 1, column 2: bugdet: unknown key: the file has listen, defaults, budget, store, feedback, target",
+		"[bugdet]":                                             "line 1, column 2: bugdet: unknown key: the file has listen, defaults, budget, store, hub, feedback, target",
 		"budget = 3":                                           "line 1, column 1: budget: must be a table, [budget]",
 		"budget.cpu = \"1\"":                                   "line 1, column 8: budget.cpu: must be a number from 0.01 to 1024",
 		"budget.cpu = nan":                                     "line 1, column 8: budget.cpu: must be a number from 0.01 to 1024",
@@ -185,7 +185,7 @@ func TestErrors(t *testing.T) {
 		named + "match.host = true\nauth = { bearer_file = \"/b\" }":                              "line 4, column 1: target[0].auth: is for match.url, which is not given",
 		"budget.targets = 1\n" + named + "match.pid = 1\n[[target]]\nname = \"b\"\nmatch.pid = 1": "line 1, column 8: budget.targets: 1 is less than the file has [[target]]: 2",
 		"[listen]\n[defaults]\ntune = 1\n[bugdet]\n": "line 3, column 1: defaults.tune: must be true or false\n" +
-			"line 4, column 2: bugdet: unknown key: the file has listen, defaults, budget, store, feedback, target",
+			"line 4, column 2: bugdet: unknown key: the file has listen, defaults, budget, store, hub, feedback, target",
 	} {
 		c, err := Parse([]byte(text))
 		if err == nil || err.Error() != want {

@@ -49,6 +49,7 @@ func parse(files []file) (*Config, error) {
 			d.table("", "defaults", d.settings("defaults", &c.Defaults)),
 			d.table("", "budget", c.Budget.fields()),
 			d.table("", "store", c.Store.fields()),
+			d.table("", "hub", c.Hub.fields()),
 			d.table("", "feedback", c.Feedback.fields()),
 		}
 		if i > 0 {
@@ -124,6 +125,7 @@ func (s *Settings) fields() []field {
 		{"waits", text(&s.Waits, offWaitOrWall)},
 		{"idle", duration(&s.Idle, time.Millisecond, 365*day, true)},
 		{"under", text(&s.Under, functions)},
+		{"send", truth(&s.Send)},
 	}
 }
 
@@ -150,6 +152,16 @@ func (s *Store) fields() []field {
 		{"keep", duration(&s.Keep, time.Minute, 36500*day, true)},
 		{"max_bytes", size(&s.MaxBytes, figure.MiB)},
 		{"moments", duration(&s.Moments, time.Minute, 36500*day, true)},
+	}
+}
+
+func (h *Hub) fields() []field {
+	return []field{
+		{"url", text(&h.URL, hubAddress)},
+		{"token_file", text(&h.TokenFile, absolute)},
+		{"read_token_file", text(&h.ReadTokenFile, absolute)},
+		{"ca_file", text(&h.CAFile, absolute)},
+		{"every", duration(&h.Every, time.Second, day, false)},
 	}
 }
 
@@ -209,10 +221,10 @@ func (d *document) refuse(t targetTable, keys []string, reason string) {
 }
 
 // ofOneProcess are the settings that the whole host does not take.
-var ofOneProcess = slices.Concat([]string{"engine", "max"}, ofCaughtCalls, ofWaits)
+var ofOneProcess = slices.Concat([]string{"engine", "max", "send"}, ofCaughtCalls, ofWaits)
 
 // ofProcesses are the settings that an endpoint does not take.
-var ofProcesses = slices.Concat([]string{"engine", "interval", "min_interval", "max_interval", "tune", "max_overhead", "max"}, ofCaughtCalls, ofWaits)
+var ofProcesses = slices.Concat([]string{"engine", "interval", "min_interval", "max_interval", "tune", "max_overhead", "max", "send"}, ofCaughtCalls, ofWaits)
 
 // ofCaughtCalls are the settings of calls that breakpoints catch.
 var ofCaughtCalls = []string{"hits", "value_hash", "janitor", "dump_values"}
@@ -223,6 +235,7 @@ var ofWaits = []string{"waits", "idle", "under"}
 // check finds values that do not go together, of all but targets.
 func (d *document) check(c *Config) {
 	d.checkListen(c.Listen)
+	d.checkHub(c.Hub, c.Store)
 	d.checkSettings("defaults", c.Defaults)
 	if n := len(c.Targets); n > c.Budget.Targets {
 		d.fail("budget.targets", "%d is less than the file has [[target]]: %d", c.Budget.Targets, n)
@@ -273,6 +286,21 @@ func (d *document) checkListen(l Listen) {
 	}
 	if l.TCP != "" && l.WebConfig == "" && !onLoopback(l.TCP) {
 		d.fail("listen.tcp", "%q can be reached from other machines: that needs web_config, with TLS and users; allowed without it: 127.0.0.1, [::1] and localhost", l.TCP)
+	}
+}
+
+func (d *document) checkHub(h Hub, s Store) {
+	switch {
+	case h.URL == "":
+		if h.TokenFile != "" || h.ReadTokenFile != "" || h.CAFile != "" {
+			d.fail("hub.url", "is missing")
+		}
+	case h.TokenFile == "":
+		d.fail("hub.token_file", "is missing: the file with the token that the hub knows")
+	case crossesNetwork(h.URL):
+		d.fail("hub.url", "the token would cross the network in clear text: use https")
+	case !s.Files:
+		d.fail("hub.url", "takes files = true in [store]: what waits for the hub is kept there")
 	}
 }
 

@@ -174,6 +174,13 @@ func endpoint(address string) error {
 	return nil
 }
 
+func hubAddress(address string) error {
+	if endpoint(address) != nil {
+		return errors.New(`must be an address such as "https://hub.example:7800", without user or query`)
+	}
+	return nil
+}
+
 // crossesNetwork reports whether others can read requests to an address.
 func crossesNetwork(address string) bool {
 	u, err := url.Parse(address)

@@ -1,0 +1,155 @@
+package uplink
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// serve starts a hub, and returns the way to it.
+func serve(t *testing.T, mode os.FileMode, answer http.HandlerFunc) *Hub {
+	t.Helper()
+	server := httptest.NewServer(answer)
+	t.Cleanup(server.Close)
+	return dial(t, server.URL, mode)
+}
+
+func dial(t *testing.T, url string, mode os.FileMode) *Hub {
+	t.Helper()
+	token := filepath.Join(t.TempDir(), "token")
+	if err := os.WriteFile(token, []byte("hunter2\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(token, mode); err != nil {
+		t.Fatal(err)
+	}
+	h, err := New(Options{URL: url, TokenFile: token, Timeout: time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(h.Close)
+	return h
+}
+
+// TestAnswers: only the answer of a hub acknowledges, each status means one thing, and no text of an answer, which may
+// repeat the token, is quoted.
+func TestAnswers(t *testing.T) {
+	t.Parallel()
+	for code, c := range map[int]struct {
+		want    error
+		arrived bool
+	}{
+		204: {nil, false}, 200: {errors.ErrUnsupported, false}, 400: {ErrPoison, false}, 413: {ErrPoison, false}, 422: {ErrPoison, false},
+		409: {ErrClone, false}, 410: {ErrOver, false}, 401: {ErrToken, false}, 403: {ErrToken, false}, 404: {fs.ErrNotExist, false},
+		429: {errors.ErrUnsupported, false}, 503: {errors.ErrUnsupported, true},
+	} {
+		h := serve(t, 0o600, func(w http.ResponseWriter, r *http.Request) {
+			body, _ := io.ReadAll(r.Body)
+			if r.Header.Get("Authorization") != "Bearer hunter2" || string(body) != "frame" || r.URL.Path != "/v1/contributions" {
+				t.Errorf("%s %s %q", r.Method, r.URL, body)
+			}
+			w.Header().Set("Retry-After", "60")
+			w.WriteHeader(code)
+			if code != 204 {
+				fmt.Fprint(w, r.Header.Get("Authorization"))
+			}
+		})
+		err := h.Send(t.Context(), []byte("frame"))
+		switch {
+		case c.want == nil && err == nil:
+			continue
+		case err == nil, c.want == nil, !errors.Is(c.want, errors.ErrUnsupported) && !errors.Is(err, c.want):
+			t.Errorf("%d: %v", code, err)
+		case errors.Is(c.want, errors.ErrUnsupported) && (errors.Is(err, ErrPoison) || errors.Is(err, ErrOver) || errors.Is(err, ErrClone)):
+			t.Errorf("%d: %v", code, err)
+		case strings.Contains(err.Error(), "hunter2"), MayHaveArrived(err) != c.arrived, After(err) != time.Minute:
+			t.Errorf("%d: %v, arrived %v, after %v", code, err, MayHaveArrived(err), After(err))
+		}
+	}
+}
+
+// TestHostileHub: a hub that leads elsewhere, never ends, sends too much or does not answer costs a bounded time and
+// memory, and gets no token for others.
+func TestHostileHub(t *testing.T) {
+	t.Parallel()
+	elsewhere := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { t.Errorf("asked %s", r.URL) }))
+	t.Cleanup(elsewhere.Close)
+	ended := make(chan struct{})
+	t.Cleanup(func() { close(ended) })
+	for name, c := range map[string]struct {
+		answer http.HandlerFunc
+		text   string
+	}{
+		"elsewhere": {func(w http.ResponseWriter, r *http.Request) {
+			http.Redirect(w, r, elsewhere.URL, http.StatusTemporaryRedirect)
+		}, "another host"},
+		"slow": {func(_ http.ResponseWriter, r *http.Request) {
+			io.Copy(io.Discard, r.Body) // or the server does not see that the client leaves
+			select {
+			case <-ended:
+			case <-r.Context().Done():
+			}
+		}, "deadline"},
+		"much": {func(w http.ResponseWriter, r *http.Request) {
+			for zeros := bytes.Repeat([]byte(" "), 1<<20); r.Context().Err() == nil; {
+				if _, err := w.Write(zeros); err != nil {
+					return
+				}
+			}
+		}, "more than"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			h := serve(t, 0o600, c.answer)
+			if _, err := h.Builds(t.Context(), "web"); err == nil || !strings.Contains(err.Error(), c.text) {
+				t.Errorf("builds: %v", err)
+			}
+			if name == "much" {
+				return // sending reads no answer
+			}
+			if err := h.Send(t.Context(), []byte("frame")); err == nil || !strings.Contains(err.Error(), c.text) {
+				t.Errorf("send: %v", err)
+			}
+		})
+	}
+}
+
+// TestToken: a token that others may read or change is not used, and goes over no network in the clear.
+func TestToken(t *testing.T) {
+	t.Parallel()
+	for _, mode := range []os.FileMode{0o604, 0o602} {
+		h := serve(t, mode, func(http.ResponseWriter, *http.Request) { t.Error("it was sent") })
+		if err := h.Send(t.Context(), nil); err == nil || MayHaveArrived(err) {
+			t.Errorf("mode %o: %v", mode, err)
+		}
+	}
+	if _, err := New(Options{URL: "http://hub.example", TokenFile: "/t"}); err == nil || !strings.Contains(err.Error(), "clear text") {
+		t.Errorf("without TLS: %v", err)
+	}
+	if _, err := New(Options{URL: "https://hub.example", TokenFile: "/t", CAFile: "/none"}); err == nil {
+		t.Error("without its authorities")
+	}
+}
+
+// TestAway: what cannot have arrived is known.
+func TestAway(t *testing.T) {
+	t.Parallel()
+	server := httptest.NewServer(nil)
+	server.Close()
+	if err := dial(t, server.URL, 0o600).Send(t.Context(), nil); err == nil || MayHaveArrived(err) {
+		t.Errorf("nobody listens: %v", err)
+	}
+	h := serve(t, 0o600, func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) })
+	if err := h.Send(t.Context(), nil); err == nil || !MayHaveArrived(err) {
+		t.Errorf("an answer was lost: %v", err)
+	}
+}
