@@ -122,6 +122,9 @@ func TestPackagesThatStartProcessesAreGuarded(t *testing.T) {
 	t.Parallel()
 	starts, guarded := map[string]string{}, map[string]bool{}
 	err := filepath.WalkDir("../..", func(path string, d fs.DirEntry, err error) error {
+		if err == nil && path == "../../packaging" { // a module without this package
+			return filepath.SkipDir
+		}
 		if err != nil || d.IsDir() || !strings.HasSuffix(path, "_test.go") {
 			return err
 		}

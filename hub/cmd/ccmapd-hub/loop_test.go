@@ -244,7 +244,7 @@ func TestLoop(t *testing.T) {
 	})
 	kill(a.daemon)
 	a.start(t)
-	hub = newHub()
+	newHub()
 	await(t, "what waited", sent(a, 1))
 	kill(a.daemon) // at any moment
 	a.start(t)

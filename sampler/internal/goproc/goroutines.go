@@ -20,7 +20,6 @@ type resting struct {
 	process.Task
 	addr   uint64 // of its descriptor
 	labels uint64
-	lo, hi uint64 // of its stack
 }
 
 // liveMemory is the target's memory, read many ranges at once: see [process.Live].
