@@ -21,10 +21,9 @@ import (
 )
 
 const runLong = `Run starts a Go program, JVM or WebAssembly module and samples it from its start on, a
-JVM ('java') from the end of its own. Streams and signals are the program's, and its exit
-code is ccmapd's. The report goes to standard error. What cannot be sampled is not started
-unless with --anyway: docs/sampling.md. A WebAssembly module runs in ccmapd's own process,
-for WASI preview 1, with nothing of the outside but --env and --dir: docs/webassembly.md.`
+JVM from the end of its own. Streams, signals and exit code are the program's; the report
+goes to standard error. What cannot be sampled is not started unless with --anyway. A
+WebAssembly module runs in ccmapd's process, for WASI preview 1, and gets --env and --dir.`
 
 const runExample = `  ccmapd run -- ./server -addr :8080
   ccmapd run -d 30s -o start.pb.gz -- ./server
