@@ -276,6 +276,25 @@ var (
 	dropped  = regexp.MustCompile(`[^\p{L}\p{N} _-]`)
 )
 
+// TestActions: the commands of workflows have the flags that the pages say.
+func TestActions(t *testing.T) {
+	t.Parallel()
+	step, found := regexp.MustCompile(`(?m)^ *- run: (ccmapd .*)$`), 0
+	for _, page := range pages(t) {
+		text, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, command := range step.FindAllStringSubmatch(string(text), -1) {
+			found++
+			output(t, filepath.Dir(built(t)), t.TempDir(), command[1]+" --help")
+		}
+	}
+	if found == 0 {
+		t.Error("no page has a workflow")
+	}
+}
+
 // TestLinks follows the links of every page within the repository, to files and headings.
 func TestLinks(t *testing.T) {
 	t.Parallel()
