@@ -163,7 +163,8 @@ func (x *index) sumMethods(s *Snapshot) {
 			m.seen = true
 		}
 	}
-	for i, sum := range s.Cumulative() {
+	sums := s.Cumulative()
+	for i, sum := range sums[:min(len(sums), len(x.methods))] { // the others are names that came meanwhile
 		m := &x.methods[i]
 		m.cumulative, m.self = sum.WithCalls(m.total), m.self.WithCalls(m.total)
 	}

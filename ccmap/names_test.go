@@ -2,6 +2,7 @@ package ccmap_test
 
 import (
 	"fmt"
+	"strconv"
 	"sync"
 	"testing"
 
@@ -140,4 +141,34 @@ func TestBodiesMerge(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestNamesComeMeanwhile: names that come while a snapshot is read, of samples that come after it, change nothing in it.
+func TestNamesComeMeanwhile(t *testing.T) {
+	t.Parallel()
+	names := ccmap.NewNames()
+	m := ccmap.New(ccmap.Options{Names: names})
+	main := names.Intern(ccmap.Method{Name: "main"})
+	samples := int64(0)
+	const most = 100_000
+	var more sync.WaitGroup
+	more.Go(func() {
+		for i := range most {
+			names.Intern(ccmap.Method{Name: strconv.Itoa(i)})
+		}
+	})
+	for names.Len() < most {
+		for _, first := range []func(s *ccmap.Snapshot){
+			func(s *ccmap.Snapshot) { s.Method(main) }, func(s *ccmap.Snapshot) { s.Cumulative() },
+		} {
+			m.Fold(&ccmap.Sample{Frames: []ccmap.Frame{{Method: main}}, Weight: 1, Fresh: ccmap.FreshUnknown})
+			samples++
+			s := m.Snapshot()
+			first(s)
+			if p, ok := s.Method(main); !ok || p.Cumulative().Samples != samples || s.Cumulative()[main].Samples != samples {
+				t.Fatalf("%d samples are %+v", samples, p.Cumulative())
+			}
+		}
+	}
+	more.Wait()
 }
