@@ -55,6 +55,9 @@ func writeFiles(t *testing.T, dir string) map[string]string {
 func questions(other string) []string {
 	var lines []string
 	for _, q := range view.Questions() {
+		if q.Name == "heat" {
+			continue // a file does not say when its samples were taken
+		}
 		line := q.Name + " FILE"
 		switch q.Subject {
 		case view.OfMethod:

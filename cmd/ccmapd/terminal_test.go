@@ -46,8 +46,8 @@ func TestTablesFitTerminals(t *testing.T) {
 	file := longProfile(t)
 	for _, width := range []uint16{80, 100, 140} {
 		for _, line := range questions("FILE") {
-			if strings.Contains(line, "FILE FILE") {
-				continue // a comparison prints paths whole
+			if strings.Contains(line, "FILE FILE") || strings.HasPrefix(line, "requests") {
+				continue // a comparison prints paths whole, and nothing of the profile answers requests
 			}
 			line = strings.NewReplacer("main.f1>main.f0", "Server1.handle>Server0.handle", "main.f0", "Server0.handle").Replace(line)
 			for _, row := range runOnTerminal(t, width, commandLine(line, file, "")) {

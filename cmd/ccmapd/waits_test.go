@@ -58,7 +58,7 @@ func TestWaitsWithoutPerf(t *testing.T) {
 			t.Errorf("doctor offers no waits:\n%s", out)
 		}
 		out, err = withoutPerf("attach", pid, "-d", "100ms", "-o", "cpu.json")
-		if err == nil || !strings.Contains(out, "--event wall samples what its goroutines do") {
+		if err == nil || !strings.Contains(out, "--event wall samples what its goroutines or threads do") {
 			t.Errorf("attach offers no waits: %v\n%s", err, out)
 		}
 		out, err = withoutPerf("attach", pid, "--event", "wall", "-d", "500ms", "-o", "wall.json")
