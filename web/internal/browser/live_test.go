@@ -224,11 +224,11 @@ func TestLiveKeepsItsSize(t *testing.T) {
 	after(30)
 	heap, nodes := size()
 	after(200)
-	heapNow, nodesNow := size()
-	t.Logf("heap %.0f → %.0f bytes, nodes %.0f → %.0f", heap, heapNow, nodes, nodesNow)
-	if heapNow > 1.1*heap+256<<10 || nodesNow > 1.1*nodes+100 {
-		t.Errorf("heap %.0f → %.0f bytes, nodes %.0f → %.0f", heap, heapNow, nodes, nodesNow)
-	}
+	tb.waitFor(func() bool { // a busy browser collects late
+		heapNow, nodesNow := size()
+		t.Logf("heap %.0f → %.0f bytes, nodes %.0f → %.0f", heap, heapNow, nodes, nodesNow)
+		return heapNow <= 1.1*heap+256<<10 && nodesNow <= 1.1*nodes+100
+	})
 }
 
 // TestTuningAndDoctor: both pages are tables first, and have what the daemon says, as text.

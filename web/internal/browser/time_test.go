@@ -286,7 +286,6 @@ func TestPagesAreForgotten(t *testing.T) {
 		return count
 	}
 	few := nodes(2)
-	if many := nodes(10); few == 0 || many > 1.5*few {
-		t.Errorf("%v nodes after two views, %v after twelve", few, many)
-	}
+	nodes(10)
+	tb.waitFor(func() bool { return few > 0 && nodes(0) <= 1.5*few }) // a busy browser collects late
 }
