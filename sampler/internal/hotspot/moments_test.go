@@ -55,7 +55,8 @@ func (p *Process) shown(m *process.Moment) (all []string, rooted bool) {
 	return all, st.Rooted
 }
 
-// underStub returns a moment in which C has called a stub of the JVM's.
+// underStub returns a moment in which C has called a stub of the JVM's. It returns behind where C stands: where C
+// stands at the first byte of a function, what returns there is a call of the function before.
 func underStub(t *testing.T, p *Process, m *process.Moment) *process.Moment {
 	t.Helper()
 	at, _ := p.vm.Static("StubRoutines._call_stub_return_address")
@@ -64,7 +65,7 @@ func underStub(t *testing.T, p *Process, m *process.Moment) *process.Moment {
 		t.Fatalf("no stub at %#x: %v", at, err)
 	}
 	under := *m
-	under.Stack = append(binary.LittleEndian.AppendUint64(nil, m.Regs.IP), m.Stack...)
+	under.Stack = append(binary.LittleEndian.AppendUint64(nil, m.Regs.IP+1), m.Stack...)
 	under.Regs.IP, under.Regs.SP = stub, m.Regs.SP-8
 	return &under
 }
