@@ -69,7 +69,7 @@ func TestRunCached(t *testing.T) {
 			}
 			known = strings.Contains(ccmapdOK(t, "hints", "--mode", "0", profile), "Spin::spin")
 		}
-		code, stdout, stderr := runWith([]string{"run", "--cached", profile, "--mode", "0", "--scale", "0.2", "--store-log", "use,deopts,deopts-each,queue",
+		code, stdout, stderr := runWith([]string{"run", "-o", filepath.Join(dir, "second.json"), "--cached", profile, "--mode", "0", "--scale", "0.2", "--store-log", "use,deopts,deopts-each,queue",
 			"--", java, source}, nil)
 		if code != 7 || stdout != "" {
 			t.Errorf("JDK %s: exit code %d, standard output %q", jdk.Name, code, stdout)

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
-	"os"
 	"path"
 	"path/filepath"
 	"strconv"
@@ -80,7 +79,7 @@ func (a adding) prepare() error {
 }
 
 // awaitLock takes the lock as soon as it is free.
-func awaitLock(dir string) (*os.File, error) {
+func awaitLock(dir string) (dirLock, error) {
 	for until := time.Now().Add(lockWait); ; time.Sleep(lockEvery) {
 		lock, err := lockDir(dir)
 		if !errors.Is(err, ErrLocked) || time.Now().After(until) {

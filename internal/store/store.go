@@ -50,7 +50,7 @@ var ErrNewer = errors.New("the store was written by a later version")
 type Store struct {
 	Options
 	disk fileSystem
-	lock *os.File
+	lock dirLock
 	log  *slog.Logger
 
 	mu          sync.Mutex
@@ -144,35 +144,44 @@ func (s *Store) Close() error {
 	defer s.mu.Unlock()
 	s.journal.Close()
 	s.closed = true
-	if s.lock != nil {
+	if s.lock.File != nil {
 		return s.lock.Close()
 	}
 	return nil
 }
 
-// lockDir makes the directory and locks it. The lock is freed with the file, or with the process.
-func lockDir(dir string) (*os.File, error) {
+// dirLock is the lock of a store. It is freed with the process, too.
+type dirLock struct{ *os.File }
+
+// Close frees the lock at once: a child that another goroutine has forked keeps the open file until it execs.
+func (l dirLock) Close() error {
+	unix.Flock(int(l.Fd()), unix.LOCK_UN)
+	return l.File.Close()
+}
+
+// lockDir makes the directory and locks it.
+func lockDir(dir string) (l dirLock, err error) {
 	d, err := safepath.MakeDir(dir, disk.Mode)
 	if err != nil {
-		return nil, err
+		return l, err
 	}
 	defer d.Close()
 	f, err := os.OpenFile(safepath.At(d, lockName), os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0o640)
 	if err != nil {
-		return nil, withCure(dir, fmt.Errorf("open %s/%s: %w", dir, lockName, unwrapPath(err)))
+		return l, withCure(dir, fmt.Errorf("open %s/%s: %w", dir, lockName, unwrapPath(err)))
 	}
 	switch err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); {
 	case errors.Is(err, unix.EWOULDBLOCK):
 		defer f.Close()
-		return nil, lockedBy(f)
+		return l, lockedBy(f)
 	case err != nil:
 		f.Close()
-		return nil, fmt.Errorf("lock %s/%s: %w", dir, lockName, err)
+		return l, fmt.Errorf("lock %s/%s: %w", dir, lockName, err)
 	}
 	if f.Truncate(0) == nil {
 		f.WriteAt([]byte(strconv.Itoa(os.Getpid())+"\n"), 0) // for people
 	}
-	return f, nil
+	return dirLock{f}, nil
 }
 
 // lockedBy names the process that has a lock.
