@@ -144,10 +144,12 @@ func (s *Store) Close() error {
 	defer s.mu.Unlock()
 	s.journal.Close()
 	s.closed = true
-	if s.lock != nil {
-		return s.lock.Close()
+	if s.lock == nil {
+		return nil
 	}
-	return nil
+	// A child that has been forked and executes no program yet holds the file, too, and with it the lock.
+	_ = unix.Flock(int(s.lock.Fd()), unix.LOCK_UN) // fails if the store is closed already
+	return s.lock.Close()
 }
 
 // lockDir makes the directory and locks it. The lock is freed with the file, or with the process.
