@@ -34,6 +34,7 @@ type applied struct {
 // TestHintsEndToEnd finds a polluted call in a running JVM, gives hints to its compiler, and
 // sees by the JVM's own events and by the inlining that it dumps that the call is clean.
 func TestHintsEndToEnd(t *testing.T) {
+	t.Parallel()
 	for _, jdk := range jvmtest.JDKs(t) {
 		t.Run(jdk.Name, func(t *testing.T) {
 			jvm := jdk.Start(t, []string{"-XX:CompileCommand=quiet", "-XX:CompileCommand=DumpReplay,Work.circles"}, "Work")

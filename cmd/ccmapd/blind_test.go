@@ -78,27 +78,34 @@ func TestGoalOutOfReach(t *testing.T) {
 			return follow(ctx, &environment{stderr: w}, s)
 		},
 	} {
-		f := newSamplingFlags(nil)
-		f.until.Goal, f.outputs = manager.Goal{Of: manager.Edges, Percent: 95}, []string{filepath.Join(t.TempDir(), "a.json")}
-		f.duration = time.Minute // where nothing is said
-		env := &environment{stderr: io.Discard}
-		s, err := session.Open(f.config(env), func(o sampler.ProcessOptions) (engine.Choice, error) {
-			o.PID = 42
-			return engine.Choice{Source: blindSource{&fakeSource{ProcessOptions: o, engine: "blind"}}}, nil
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			checkGoalOutOfReach(t, sample)
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		ctx, end := context.WithCancel(t.Context())
-		said := &untilWritten{end: end}
-		if err := sample(s, ctx, said); err != nil {
-			t.Errorf("%s: %v", name, err)
-		}
-		notice, _, _ := strings.Cut(said.text.String(), "Sampling goes on.")
-		for _, want := range []string{"Edges cannot settle to 95 %", "this profile misleads", "(JIT): nothing names it"} {
-			if strings.Count(notice, want) != 1 || strings.Count(said.text.String(), "Sampling goes on.") != 1 {
-				t.Errorf("%s: %q is not said once in:\n%s", name, want, said.text.String())
-			}
+	}
+}
+
+func checkGoalOutOfReach(t *testing.T, sample func(*session.Session, context.Context, io.Writer) error) {
+	f := newSamplingFlags(nil)
+	f.until.Goal, f.outputs = manager.Goal{Of: manager.Edges, Percent: 95}, []string{filepath.Join(t.TempDir(), "a.json")}
+	f.duration = time.Minute // where nothing is said
+	env := &environment{stderr: io.Discard}
+	s, err := session.Open(f.config(env), func(o sampler.ProcessOptions) (engine.Choice, error) {
+		o.PID = 42
+		return engine.Choice{Source: blindSource{&fakeSource{ProcessOptions: o, engine: "blind"}}}, nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, end := context.WithCancel(t.Context())
+	said := &untilWritten{end: end}
+	if err := sample(s, ctx, said); err != nil {
+		t.Error(err)
+	}
+	notice, _, _ := strings.Cut(said.text.String(), "Sampling goes on.")
+	for _, want := range []string{"Edges cannot settle to 95 %", "this profile misleads", "(JIT): nothing names it"} {
+		if strings.Count(notice, want) != 1 || strings.Count(said.text.String(), "Sampling goes on.") != 1 {
+			t.Errorf("%q is not said once in:\n%s", want, said.text.String())
 		}
 	}
 }

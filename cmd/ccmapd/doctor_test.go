@@ -294,6 +294,13 @@ func TestDoctorOfDaemonIsBounded(t *testing.T) {
 	}})
 	all := inBounds([]engine.Engine{fakeEngine(true), unbounded}, d)
 	r := all[1].Diagnose(t.Context(), serves.Process.Pid, time.Second)
+	for tries := 1; !r.Permitted && tries < 10; tries++ { // on a busy machine a program may not answer within a second
+		if d, err = daemon.New(daemon.Options{}); err != nil { // a daemon does not ask a socket again so soon
+			t.Fatal(err)
+		}
+		all = inBounds([]engine.Engine{fakeEngine(true), unbounded}, d)
+		r = all[1].Diagnose(t.Context(), serves.Process.Pid, time.Second)
+	}
 	if !r.Permitted || !strings.Contains(r.Found, strings.TrimSpace(address)) || all[0].Name != "fake" {
 		t.Errorf("%+v", r)
 	}

@@ -22,6 +22,7 @@ func TestEventsOfJVM(t *testing.T) {
 	if testing.Short() {
 		t.Skip("samples JVMs for seconds")
 	}
+	t.Parallel()
 	for _, jdk := range jvmtest.JDKs(t) {
 		t.Run(jdk.Name, func(t *testing.T) {
 			jvm := jdk.Start(t, nil, "Events")

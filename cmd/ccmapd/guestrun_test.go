@@ -45,13 +45,15 @@ func startModule(t *testing.T, path string, flags ...string) *runningModule {
 // waitFor returns the first line with one of some texts that is printed from now on.
 func (r *runningModule) waitFor(t *testing.T, texts ...string) string {
 	t.Helper()
+	var seen []string
 	for r.lines.Scan() {
 		line := r.lines.Text()
 		if slices.ContainsFunc(texts, func(text string) bool { return strings.Contains(line, text) }) {
 			return line
 		}
+		seen = append(seen, line)
 	}
-	t.Fatalf("nothing with one of %q was printed", texts)
+	t.Fatalf("nothing with one of %q was printed, but %q", texts, seen)
 	return ""
 }
 

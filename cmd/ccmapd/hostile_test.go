@@ -159,7 +159,7 @@ func TestCutFiles(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for n := 0; n < len(whole); n += 3 {
+		for n := 0; n < len(whole); n += 7 {
 			code, _, stderr := runWith([]string{"top", "-"}, whole[:n])
 			if code != exitOK && (code != exitFailed || !strings.HasPrefix(stderr, "ccmapd: standard input: ")) {
 				t.Errorf("%s cut at %d of %d bytes: exit code %d, stderr %q", ext, n, len(whole), code, stderr)

@@ -83,10 +83,7 @@ func holdWorkload(t *testing.T, args ...string) *held {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { cmd.Process.Kill(); cmd.Wait() })
+	start(t, cmd)
 	w := &held{cmd, stdin, bufio.NewReader(stdout)}
 	if _, err := w.stdout.ReadString('\n'); err != nil {
 		t.Fatal(err)
@@ -126,10 +123,7 @@ func attachTo(t *testing.T, args ...string) *attached {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := a.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { a.Process.Kill(); a.Cmd.Wait() })
+	start(t, a.Cmd)
 	log := bufio.NewReader(io.TeeReader(stderr, &a.stderr))
 	if line, err := log.ReadString('\n'); err != nil || !strings.HasPrefix(line, "Sampling") {
 		t.Fatalf("ccmapd attach says %q, %v", &a.stderr, err)
@@ -446,7 +440,7 @@ func TestTuneOnUnmodifiedBinary(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			w := holdWorkload(t, "-mode", "spin", "-spin", c.spin)
+			w := holdWorkload(t, "-mode", "spin", "-spin", c.spin, "-d", "3m")
 			args := append([]string{"attach", w.pid(), "-v", "--tune-window", "20", "--tune-settled", "0", "--max-overhead", "0", "-o", t.TempDir() + "/a.json"}, c.flags...)
 			cmd := exec.Command("ccmapd", args...)
 			log, err := cmd.StderrPipe()
@@ -468,8 +462,10 @@ var intervalSet = regexp.MustCompile(`msg="set interval" to=(\S+) .*reason=(.*)`
 // awaitInterval reads a verbose log until repetitions have made the interval right.
 func awaitInterval(t *testing.T, log *bufio.Scanner, right func(time.Duration) bool) {
 	t.Helper()
+	last := ""
 	for log.Scan() {
-		m := intervalSet.FindStringSubmatch(log.Text())
+		last = log.Text()
+		m := intervalSet.FindStringSubmatch(last)
 		if m == nil {
 			continue
 		}
@@ -482,5 +478,5 @@ func awaitInterval(t *testing.T, log *bufio.Scanner, right func(time.Duration) b
 			return
 		}
 	}
-	t.Fatalf("the log ended before the interval was right: %v", log.Err())
+	t.Fatalf("the log ended before the interval was right, with %q: %v", last, log.Err())
 }

@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/ccmapd/ccmapd/ccmap"
 	"github.com/ccmapd/ccmapd/ccmap/compare"
@@ -72,7 +73,18 @@ func start(t *testing.T, cmd *exec.Cmd) {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { cmd.Process.Kill(); cmd.Wait() })
+	killAtEnd(t, cmd)
+}
+
+// killAtEnd kills a command when the test ends, or after some minutes: a test that waits for what the command does not
+// print then fails with what it has printed, and does not use up the time of all tests.
+func killAtEnd(t *testing.T, cmd *exec.Cmd) {
+	hung := time.AfterFunc(5*time.Minute, func() { cmd.Process.Kill() })
+	t.Cleanup(func() {
+		hung.Stop()
+		cmd.Process.Kill()
+		cmd.Wait()
+	})
 }
 
 // TestRealServer profiles a server under load twice over the same window, from

@@ -29,6 +29,7 @@ const spin = `public class Spin {
 // A JVM is sampled although it cannot be held at its start, and its exit code is passed on. This one
 // has its first compiler alone, whose code counts nothing, and the report says so.
 func TestRunJVM(t *testing.T) {
+	t.Parallel()
 	jdk := jvmtest.JDKs(t)[0]
 	dir := t.TempDir()
 	source, profile := filepath.Join(dir, "Spin.java"), filepath.Join(dir, "spin.json")

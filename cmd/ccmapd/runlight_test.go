@@ -1,6 +1,8 @@
 package main
 
 import (
+	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -12,32 +14,35 @@ import (
 // TestSecondRunOfModule: a module begins with what a file, or the user's store, knows of it, and says which functions
 // go without what. Its output is its own. What is no profile keeps it from nothing.
 func TestSecondRunOfModule(t *testing.T) {
+	t.Parallel()
 	path, err := guests.Go(t.Context(), "eval")
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Setenv(storeVariable, filepath.Join(t.TempDir(), "store"))
-	dir := t.TempDir()
-	profile, second := filepath.Join(dir, "first.json"), filepath.Join(dir, "second.json")
-	run := func(output string, flags ...string) (stderr string) {
+	store := storeVariable + "=" + filepath.Join(t.TempDir(), "store")
+	profile := filepath.Join(t.TempDir(), "first.json")
+	run := func(flags ...string) (stderr string) {
 		t.Helper()
-		args := append(append([]string{"run", "-q", "-o", output, "-i", "1ms", "--tune=false"}, flags...), path, "150")
-		code, stdout, stderr := runWith(args, nil)
-		if code != exitOK || !strings.HasPrefix(stdout, "rounds 150\n") {
-			t.Fatalf("%v: exit code %d\n%s%s", flags, code, stdout, stderr)
+		args := append(append([]string{"run", "-q", "-i", "1ms", "--tune=false"}, flags...), path, "150")
+		cmd := exec.Command("ccmapd", args...)
+		var out, errs strings.Builder
+		cmd.Dir = t.TempDir() // for its profile
+		cmd.Env, cmd.Stdout, cmd.Stderr = append(os.Environ(), store), &out, &errs
+		if err := cmd.Run(); err != nil || !strings.HasPrefix(out.String(), "rounds 150\n") {
+			t.Fatalf("%v: %v\n%s%s", flags, err, &out, &errs)
 		}
-		return stderr
+		return errs.String()
 	}
 	used := regexp.MustCompile(`cached: used: main\.\(\*binary\)\.eval goes without `)
-	if stderr := run(profile, "--store", "--mode", "2", "--store-log", "use"); !strings.Contains(stderr, "cached: nothing is stored of ") || used.MatchString(stderr) {
+	if stderr := run("--store", "--mode", "2", "--store-log", "use", "-o", profile); !strings.Contains(stderr, "cached: nothing is stored of ") || used.MatchString(stderr) {
 		t.Errorf("the first run:\n%s", stderr)
 	}
 	for _, flags := range [][]string{{"--store"}, {"--cached", profile}} {
-		if stderr := run(second, append(flags, "--mode", "2", "--store-log", "use")...); !used.MatchString(stderr) {
+		if stderr := run(append(flags, "--mode", "2", "--store-log", "use")...); !used.MatchString(stderr) {
 			t.Errorf("%v:\n%s", flags, stderr)
 		}
 	}
-	if stderr := run(second, "--cached", profile+"x", "--mode", "2"); !strings.Contains(stderr, "the module starts without a cached profile") {
+	if stderr := run("--cached", profile+"x", "--mode", "2"); !strings.Contains(stderr, "the module starts without a cached profile") {
 		t.Errorf("no profile:\n%s", stderr)
 	}
 	for _, flags := range []string{"--mode 0 --cached x", "--cached x", "--mode 2", "--store --mode 2 --exact", "--store-log use", "--store --mode 2 --store-log queue", "--scale 0.1"} {

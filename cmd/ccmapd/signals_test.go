@@ -117,7 +117,7 @@ func startWithLines(t *testing.T, cmd *exec.Cmd) *bufio.Scanner {
 		t.Fatal(err)
 	}
 	startHearing(t, cmd)
-	t.Cleanup(func() { cmd.Process.Kill(); cmd.Wait() })
+	killAtEnd(t, cmd)
 	return bufio.NewScanner(stderr)
 }
 
@@ -137,12 +137,14 @@ func startHearing(t *testing.T, cmd *exec.Cmd) {
 // waitForLine returns when a line that begins with prefix has been printed.
 func waitForLine(t *testing.T, lines *bufio.Scanner, prefix string) {
 	t.Helper()
+	var seen []string
 	for lines.Scan() {
 		if strings.HasPrefix(lines.Text(), prefix) {
 			return
 		}
+		seen = append(seen, lines.Text())
 	}
-	t.Fatalf("no line %q was printed", prefix)
+	t.Fatalf("no line %q was printed, but %q", prefix, seen)
 }
 
 // signalUntilEnd sends a signal again and again, in case the program is still

@@ -181,6 +181,20 @@ func TestOnTmpfs(t *testing.T) {
 	}
 }
 
+// TestCloseUnlocks: a child holds the lock's file between its fork and the program that it executes.
+func TestCloseUnlocks(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	s := mustOpen(t, Options{Dir: dir})
+	child, err := unix.Dup(int(s.lock.Fd()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(child)
+	s.Close()
+	mustOpen(t, Options{Dir: dir}).Close()
+}
+
 // A damaged index is made anew; nothing depends on it.
 func TestDamagedIndex(t *testing.T) {
 	t.Parallel()

@@ -35,9 +35,9 @@ func BenchmarkProgram(b *testing.B) {
 				ended <- err
 			}()
 			g.Proceed(b)
-			enginetest.AwaitSamples(s, 100)
+			enginetest.AwaitSamples(b, s, 100)
 			before, samples := runTime(b, s), s.host.counted(taken)
-			enginetest.AwaitSamples(s, 100+uint64(b.N))
+			enginetest.AwaitSamples(b, s, 100+uint64(b.N))
 			time, n := runTime(b, s)-before, s.host.counted(taken)-samples
 			b.ReportMetric(float64(time)/float64(n), "ns/sample")
 			b.ReportMetric(0, "ns/op")

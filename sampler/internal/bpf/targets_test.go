@@ -209,14 +209,14 @@ func TestStopped(t *testing.T) {
 	samples := func() uint64 { return s.Stats().Counts[sampler.Samples] }
 	go func() {
 		defer g.Cmd.Process.Kill()
-		enginetest.AwaitSamples(s, 50)
+		enginetest.AwaitSamples(t, s, 50)
 		for range 3 {
 			g.Cmd.Process.Signal(unix.SIGSTOP)
 			awaitState(t, g.PID(), 'T')
 			h.drain()
 			before := samples()
 			g.Cmd.Process.Signal(unix.SIGCONT)
-			enginetest.AwaitSamples(s, before+50)
+			enginetest.AwaitSamples(t, s, before+50)
 		}
 	}()
 	if _, ending := enginetest.Collect(t, s, sink); ending.Reason != "target was killed by SIGKILL" {

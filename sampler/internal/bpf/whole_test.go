@@ -66,15 +66,13 @@ func (r *wholeRun) await(t *testing.T, frames ...string) {
 			return strings.HasPrefix(name, frames[0])
 		}))
 	}
-	for {
+	for began := time.Now(); ; time.Sleep(10 * time.Millisecond) {
 		r.samples = append(r.samples, enginetest.Drained(r.sink)...)
 		if slices.ContainsFunc(r.samples, is) {
 			return
 		}
-		select {
-		case <-t.Context().Done():
-			t.Fatalf("no sample of %q", frames)
-		case <-time.After(10 * time.Millisecond):
+		if time.Since(began) > 3*time.Minute {
+			t.Fatalf("no sample of %q among %d: %+v", frames, len(r.samples), r.Stats())
 		}
 	}
 }
@@ -123,6 +121,7 @@ func TestWhole(t *testing.T) {
 	if !testrun.IsFull() { // beside anything: at load 15 a machine with stolen time had 0.32
 		enough, most = 2*time.Second, 0.5
 	}
+	stole := testrun.Stolen(t)
 	r := runWhole(t, h, 100)
 	r.await(t, "[process wholeshell]")
 	r.await(t, "[process \ufffd[2J\ufffd\ufffd\ufffd\ufffdx]")
@@ -145,8 +144,9 @@ func TestWhole(t *testing.T) {
 	}
 	r.stop()
 	st := r.Stats()
-	t.Logf("%+v, not accounted for %.2f %%", st, 100*float64(st.Loss.Unaccounted)/float64(st.Loss.Clock))
-	if off := float64(st.Loss.Unaccounted.Abs()) / float64(st.Loss.Clock); off > most || st.Loss.Samples() > 0 {
+	stole = testrun.Stolen(t) - stole // no timer of ours ticks meanwhile, and the kernel takes a part for the program's time
+	t.Logf("%+v, not accounted for %.2f %%, stolen %v", st, 100*float64(st.Loss.Unaccounted)/float64(st.Loss.Clock), stole)
+	if off := float64(st.Loss.Unaccounted.Abs()-stole) / float64(st.Loss.Clock); off > most || st.Loss.Samples() > 0 {
 		t.Errorf("%.1f %% of the CPU time are not accounted for: %+v", 100*off, st.Loss)
 	}
 	if own := enginetest.Drained(sink); len(own) == 0 || own[0].Has("[process workload]") {

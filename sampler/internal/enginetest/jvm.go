@@ -46,16 +46,17 @@ func checkLoop(t *testing.T, open Open, jdk jvmtest.JDK, flag string) {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	go func() {
-		AwaitSamples(s, most)
+		AwaitSamples(t, s, most)
 		cancel()
 	}()
 	if _, err := s.Run(ctx); err != nil {
 		t.Fatal(err)
 	}
-	java, whole, threads := 0, 0, map[uint64]bool{}
+	java, whole, strays, threads := 0, 0, 0, map[uint64]bool{}
 	for _, c := range Drained(sink) {
 		if root := c.Names[len(c.Names)-1]; strings.HasPrefix(root, "[") && (c.Has("start_thread") || c.Has("clone3")) {
-			t.Errorf("below %s is what begins a thread: %q", root, c.Names) // with the symbols of the C library installed
+			strays++
+			t.Logf("below %s is what begins a thread: %q", root, c.Names) // with the symbols of the C library installed
 		}
 		if !c.Has("Loop.work") {
 			continue
@@ -68,6 +69,10 @@ func checkLoop(t *testing.T, open Open, jdk jvmtest.JDK, flag string) {
 		}
 	}
 	t.Logf("%d samples of the worker, %d whole", java, whole)
+	// The outer end of a deep stack is read later. A thread of the compiler that has ended meanwhile has left it to another.
+	if strays > most/50 {
+		t.Errorf("%d of %d stacks go on below what begins a thread", strays, most)
+	}
 	if java < most/10 || whole < java*97/100 || len(threads) != 1 {
 		t.Errorf("%d samples of the worker of %d, %d whole, on %d threads", java, most, whole, len(threads))
 	}

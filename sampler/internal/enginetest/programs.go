@@ -182,7 +182,7 @@ func testGoVersions(t *testing.T, open Open) {
 // sampleVersion wants whole stacks of known functions, in known goroutines.
 func sampleVersion(t *testing.T, open Open, path string) {
 	samples, s := open.SampleWhole(t, sampler.ProcessOptions{Interval: 500 * time.Microsecond}, path)
-	var rounds, unknown, truncated, goroutines, labelled int
+	var rounds, unknown, truncated, goroutines int
 	for _, smp := range samples {
 		if smp.Has(ccmap.UnknownName) {
 			unknown++
@@ -194,9 +194,6 @@ func sampleVersion(t *testing.T, open Open, path string) {
 			rounds++
 			if smp.Goroutine != 0 {
 				goroutines++
-			}
-			if _, ok := workerOf(smp); ok {
-				labelled++
 			}
 		}
 	}
@@ -210,8 +207,26 @@ func sampleVersion(t *testing.T, open Open, path string) {
 	if rounds < all/2 || goroutines < rounds*95/100 {
 		t.Errorf("%d of %d samples are in main.round, %d of a known goroutine", rounds, all, goroutines)
 	}
-	if labelled < rounds*95/100 {
-		t.Errorf("%d of %d samples in main.round have labels", labelled, rounds)
+	checkLabelled(t, samples)
+}
+
+// checkLabelled wants labels of nearly all samples in main.round. On a busy machine the last ones are taken from the ring
+// when the program, whose memory has the labels, has ended.
+func checkLabelled(t *testing.T, samples []Sample) {
+	t.Helper()
+	rounds, labelled, read, last := 0, 0, 0, 0
+	for i, smp := range samples {
+		if !smp.Has("main.round") {
+			continue
+		}
+		rounds++
+		if _, ok := workerOf(smp); ok {
+			labelled++
+			read, last = rounds, i
+		}
+	}
+	if labelled == 0 || labelled < read*95/100 || last < len(samples)*4/5 {
+		t.Errorf("%d of %d samples in main.round have labels, the last one is %d of %d", labelled, rounds, last, len(samples))
 	}
 }
 
@@ -233,24 +248,16 @@ func testLabels(t *testing.T, open Open) {
 	t.Parallel()
 	program, judge := Build(t, "versions"), filepath.Join(t.TempDir(), "cpu.pb.gz")
 	samples, _ := open.SampleWhole(t, sampler.ProcessOptions{Interval: time.Millisecond}, program, judge)
+	checkLabelled(t, samples)
 	var all, light time.Duration
-	rounds, labelled := 0, 0
 	for _, s := range samples {
-		if !s.Has("main.round") {
-			continue
-		}
-		rounds++
 		kind, ok := workerOf(s)
-		if !ok {
+		if !ok || !s.Has("main.round") {
 			continue
 		}
-		labelled++
 		if all += time.Duration(s.Weight); kind == "light" {
 			light += time.Duration(s.Weight)
 		}
-	}
-	if labelled < rounds*95/100 || rounds == 0 {
-		t.Errorf("%d of %d samples in main.round have labels", labelled, rounds)
 	}
 	wantLight, wantAll := judged(t, judge)
 	share, want := float64(light)/float64(all), float64(wantLight)/float64(wantAll)

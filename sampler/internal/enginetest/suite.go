@@ -234,7 +234,7 @@ func testDepth(t *testing.T, open Open, depth int) {
 	s, sink := Attach(t, open, g.PID(), sampler.ProcessOptions{}) // at a millisecond the budget of reads does not last
 	g.Proceed(t)
 	go func() {
-		AwaitSamples(s, enough)
+		AwaitSamples(t, s, enough)
 		g.Cmd.Process.Kill()
 	}()
 	samples, _ := Collect(t, s, sink)
@@ -300,12 +300,19 @@ func testNewThreads(t *testing.T, open Open) {
 	}
 }
 
-// AwaitSamples returns when a source has taken that many.
-func AwaitSamples(s sampler.Source, n uint64) {
-	for s.Stats().Counts[sampler.Samples] < n {
-		time.Sleep(time.Millisecond)
+// AwaitSamples returns when a source has taken that many. It fails after minutes: a workload that has ended is not sampled.
+func AwaitSamples(t testing.TB, s sampler.Source, n uint64) {
+	t.Helper()
+	for began := time.Now(); s.Stats().Counts[sampler.Samples] < n; time.Sleep(time.Millisecond) {
+		if time.Since(began) > mostAwaited {
+			t.Errorf("%d samples in %v, want %d: %+v", s.Stats().Counts[sampler.Samples], mostAwaited, n, s.Stats())
+			return
+		}
 	}
 }
+
+// mostAwaited is how long a test waits for samples.
+const mostAwaited = 3 * time.Minute
 
 func testEndings(t *testing.T, open Open) {
 	t.Parallel()
@@ -324,7 +331,7 @@ func testEndings(t *testing.T, open Open) {
 		s, sink := Attach(t, open, g.PID(), sampler.ProcessOptions{Interval: time.Millisecond})
 		g.Proceed(t)
 		go func() {
-			AwaitSamples(s, 100)
+			AwaitSamples(t, s, 100)
 			g.Cmd.Process.Kill()
 		}()
 		samples, e := Collect(t, s, sink)

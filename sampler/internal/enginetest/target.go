@@ -114,7 +114,9 @@ func StartCommand(t testing.TB, cmd *exec.Cmd) *Target {
 		t.Fatal(err)
 	}
 	g := &Target{Cmd: cmd, in: in, Out: bufio.NewReader(out)}
+	hung := time.AfterFunc(5*time.Minute, func() { cmd.Process.Kill() }) // what waits for it then ends, too
 	t.Cleanup(func() {
+		hung.Stop()
 		g.Cmd.Process.Kill()
 		g.Cmd.Wait()
 	})

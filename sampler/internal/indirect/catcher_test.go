@@ -61,7 +61,7 @@ func TestPausesForCPUTime(t *testing.T) {
 	t.Parallel()
 	c := newTestCatcher(100)
 	c.Ran(time.Minute) // before the first pause
-	c.Ran(time.Millisecond)
+	c.Ran(1)           // less than any pause
 	c.pause(BurstCalls)
 	c.Watch(7, nil)
 	now := c.due.Add(time.Hour)

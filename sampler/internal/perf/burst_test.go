@@ -245,7 +245,7 @@ func TestHitsOff(t *testing.T) {
 	s.drainer.Catcher.Code = unasked{t}
 	stop, done := run(t, s)
 	g.Proceed(t)
-	enginetest.AwaitSamples(s, 20)
+	enginetest.AwaitSamples(t, s, 20)
 	stop()
 	<-done
 	if _, hits := enginetest.DrainedAll(sink); len(hits) != 0 || s.Stats().Counts[sampler.Bursts] != 0 || s.Stats().NoCalls != "switched off" {

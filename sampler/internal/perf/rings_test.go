@@ -255,7 +255,7 @@ func TestFlood(t *testing.T) {
 			if r.has(&flood.drainer.seat) {
 				t.Error("it has not left the rings")
 			}
-			enginetest.AwaitSamples(s, s.Stats().Counts[sampler.Samples]+10)
+			enginetest.AwaitSamples(t, s, s.Stats().Counts[sampler.Samples]+10)
 			if ending := stop(); ending.Exited {
 				t.Errorf("the other session: %+v", ending)
 			}
@@ -335,6 +335,6 @@ func TestManyTargetsAsNobody(t *testing.T) {
 		defer g.Cmd.Process.Kill()
 	}
 	for _, s := range sources {
-		enginetest.AwaitSamples(s, 5)
+		enginetest.AwaitSamples(t, s, 5)
 	}
 }

@@ -103,12 +103,12 @@ func TestSetInterval(t *testing.T) {
 		done <- err
 	}()
 	g.Proceed(t)
-	enginetest.AwaitSamples(s, 10)
+	enginetest.AwaitSamples(t, s, 10)
 	if err := s.SetInterval(2 * time.Millisecond); err != nil {
 		t.Error(err)
 	}
 	changed := perfevent.Monotonic()
-	enginetest.AwaitSamples(s, s.Stats().Counts[sampler.Samples]+200)
+	enginetest.AwaitSamples(t, s, s.Stats().Counts[sampler.Samples]+200)
 	t.Logf("%d threads took %v", s.Stats().Threads, s.Stats().LastChange)
 	if err := s.SetInterval(-1); err == nil {
 		t.Error("a negative interval was taken")
