@@ -43,6 +43,7 @@ func assaults() []assault {
 		{"SIGKILL of ccmapd as it ends", 100, 3, (*killing).asItEnds},
 		{"SIGKILL of `ccmapd run` as it starts a program", 100, 2, (*killing).asItStarts},
 		{"SIGKILL of `ccmapd demo`", 50, 2, (*killing).demo},
+		{"SIGKILL or SIGINT of `pgo measure --per`", 300, 2, (*killing).measured},
 		{"SIGKILL of the target", 100, 2, (*killing).target},
 		{"SIGSTOP and SIGCONT of ccmapd", 75, 2, (*killing).stopped},
 		{"SIGSTOP of the target, SIGINT of ccmapd, SIGCONT", 75, 2, (*killing).stoppedTarget},
@@ -250,6 +251,35 @@ func (k *killing) demo(ctx context.Context) error {
 	cmd.Process.Signal(unix.SIGKILL)
 	cmd.Wait()
 	return nil
+}
+
+// measured counts the executions of a function of the computer, and is killed or interrupted.
+func (k *killing) measured(ctx context.Context) error {
+	roots := []string{"main.descend", "main.(*group).area", "main.threads.func1", "main.sorts"}
+	pid := strconv.Itoa(k.computer.pid())
+	s := &session{}
+	err := s.start(ctx, k.folder, "", []string{
+		k.Ccmapd, "pgo", "measure", "--before", pid, "--after", pid, "--per", roots[k.IntN(len(roots))], "-d", "1m", "--period", "10ms",
+	})
+	if err != nil {
+		return err
+	}
+	if err := k.armed(); err != nil {
+		s.kill()
+		return fmt.Errorf("%w\n%s", err, tail(s.says()))
+	}
+	k.wait(longestSampling)
+	if k.IntN(2) == 0 {
+		s.kill()
+		return nil
+	}
+	s.signal(unix.SIGINT)
+	took, err := s.exit()
+	k.slowest = max(k.slowest, took)
+	if errors.Is(err, errStatus) { // of too few periods, or armed held a debug register
+		err = nil
+	}
+	return err
 }
 
 // target kills the computer, which ccmapd survives with a profile, and starts another.
