@@ -19,10 +19,18 @@ var ErrNoGo = errors.New("no sample has a Go function whose start line is known,
 // pgoExtension is the extension of default.pgo, which 'go build' looks for.
 const pgoExtension = ".pgo"
 
+// forPGO begins a comment of each profile for Go's compiler.
+const forPGO = "for go build -pgo"
+
 // IsPGO reports whether [WriteFile] writes a file for 'go build -pgo', by its name.
 func IsPGO(path string) bool {
 	base, _ := cutCompression(filepath.Base(path))
 	return strings.HasSuffix(base, pgoExtension)
+}
+
+// isForPGO reports whether a profile says that it is for Go's compiler.
+func isForPGO(m ccmap.Meta) bool {
+	return slices.ContainsFunc(m.Comments, func(c string) bool { return strings.HasPrefix(c, forPGO) })
 }
 
 // ForPGO returns the part of a profile that Go's compiler can use. The compiler counts
@@ -100,7 +108,7 @@ func (p *pgoProfile) describe() {
 	all, kept := p.from.Total().Time, p.to.Snapshot().Total().Time
 	meta := p.to.Meta()
 	meta.Comments = append(meta.Comments, fmt.Sprintf(
-		"for go build -pgo: frames that are no Go functions left out, and %.1f %% of the time that had no others; caught calls rank the callees of %d sites",
+		forPGO+": frames that are no Go functions left out, and %.1f %% of the time that had no others; caught calls rank the callees of %d sites",
 		100*float64(all-kept)/float64(max(all, 1)), p.ranked))
 }
 

@@ -172,8 +172,13 @@ func (p *pprofBuilder) putTables() {
 		p.encoder.putMapping(uint64(i+1), &p.mappings[i])
 	}
 	p.encoder.w.Write(p.locations)
+	brief := isForPGO(p.c.snapshot.Meta())
 	for i := range p.c.methods {
-		p.encoder.putFunction(uint64(i+1), newFunction(&p.c.methods[i]))
+		f := newFunction(&p.c.methods[i])
+		if brief && f.systemName == f.name { // it says nothing, and is a twelfth of the file
+			f.systemName = ""
+		}
+		p.encoder.putFunction(uint64(i+1), f)
 	}
 }
 

@@ -401,7 +401,7 @@ func explainPGOProgram(err error) error {
 	case errors.Is(err, gosym.ErrNotGo):
 		return withHint(err, "Name a Go program for Linux on amd64. Without symbols (-s -w) it will do, without its table of functions it will not.")
 	case errors.Is(err, gosym.ErrUnsupported):
-		return withHint(err, "Go 1.20 to 1.27 are known. Name its source.")
+		return withHint(err, "Go 1.20 to 1.27 on amd64 are known. Name its source.")
 	case errors.Is(err, gosym.ErrTooMuch):
 		return withHint(err, "Name its source.")
 	}

@@ -30,6 +30,7 @@ type measured struct {
 	name  string // of its flag
 	found processOf
 	pidfd int
+	is    process.Identity
 	build string // "": not known
 
 	counter *perfevent.Counter // of executions; nil: the metrics count
@@ -65,6 +66,9 @@ func (p *measured) open(ctx context.Context, env *environment, ref, root, url st
 		return err
 	}
 	if p.pidfd, err = process.Open(p.found.pid); err != nil {
+		return err
+	}
+	if p.is, err = process.IdentityOf(p.found.pid); err != nil {
 		return err
 	}
 	p.build, _ = gosym.BuildIDOf(ctx, p.found.pid, nil)
@@ -159,6 +163,9 @@ func (p *measured) read(ctx context.Context) error {
 	units, err := p.count(ctx)
 	if err != nil {
 		return err
+	}
+	if now, err := process.IdentityOf(p.found.pid); err == nil && !p.is.SameProgram(now) {
+		return fmt.Errorf("process %d runs another program now", p.found.pid)
 	}
 	after, err := process.ReadCPUTimes(p.found.pid)
 	if err != nil {

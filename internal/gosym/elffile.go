@@ -17,6 +17,7 @@ import (
 // everything draws from a budget.
 type elfFile struct {
 	r        io.ReaderAt
+	machine  elf.Machine
 	segments []segment
 	sections []section
 }
@@ -68,7 +69,7 @@ func readELF(b *budget, r io.ReaderAt) (*elfFile, error) {
 	if h.Phnum > 0 && h.Phentsize != segmentSize || h.Shnum > 0 && h.Shentsize != sectionSize {
 		return nil, fmt.Errorf("ELF headers of %d and %d bytes: %w", h.Phentsize, h.Shentsize, errCorrupt)
 	}
-	f := &elfFile{r: r}
+	f := &elfFile{r: r, machine: elf.Machine(h.Machine)}
 	if err := f.readSegments(b, h); err != nil {
 		return nil, fmt.Errorf("read program headers: %w", err)
 	}

@@ -43,6 +43,9 @@ func openELF(b *budget, path string, f file, o Options) (*Table, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w: %w", path, ErrNotGo, err)
 	}
+	if e.machine != machine { // its calls are in code that nothing here reads
+		return nil, fmt.Errorf("%s: code of %v: %w", path, e.machine, ErrUnsupported)
+	}
 	mem := fileMemory{f, e.segments}
 	l.mem, l.maps = mem, mem.mappings(path)
 	t := newTable(0, mem, path, o)

@@ -11,11 +11,13 @@ import (
 // where Go's runtime preempts the goroutine just there: the handler returns to the instruction, and the trap comes
 // again. It is a hardware breakpoint that takes no samples. Each execution costs the thread a trap, and code can run
 // several times slower while it is set: 67 µs of a loop took 220 µs (AMD EPYC, virtual machine, Linux 6.18). Threads
-// that begin later are counted, too, child processes are not. A thread's count stays after its end.
+// that begin later are counted, too, child processes are not. A thread's count stays after its end. A program that the
+// process executes is not counted: the breakpoint would be anywhere in it.
 type Counter struct{ events []int }
 
 const (
 	inheritThread = 1 << 35 // perf_event_attr.inherit_thread, since Linux 5.13
+	removeOnExec  = 1 << 36 // perf_event_attr.remove_on_exec, since Linux 5.13
 	counterTries  = 16
 )
 
@@ -83,7 +85,7 @@ func counterAttr(pc uint64) *unix.PerfEventAttr {
 		Bp_type: breakpointExecute,
 		Ext1:    pc,
 		Ext2:    breakpointBytes,
-		Bits:    unix.PerfBitInherit | inheritThread | unix.PerfBitExcludeKernel | unix.PerfBitExcludeHv,
+		Bits:    unix.PerfBitInherit | inheritThread | removeOnExec | unix.PerfBitExcludeKernel | unix.PerfBitExcludeHv,
 	}
 }
 

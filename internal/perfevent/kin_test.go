@@ -15,7 +15,13 @@ import (
 	"github.com/ccmapd/ccmapd/internal/testrun"
 )
 
-func TestMain(m *testing.M) { os.Exit(testrun.Guard(m).Run()) }
+func TestMain(m *testing.M) {
+	tests := testrun.Guard(m)
+	if life := os.Getenv(livesEnv); life != "" {
+		liveOn(life)
+	}
+	os.Exit(tests.Run())
+}
 
 // TestKin follows a shell with its children: events of CPUs and events of threads tell the same.
 func TestKin(t *testing.T) {

@@ -12,7 +12,8 @@
 //	go -C scripts run ./field lockstep               some minutes: work that repeats as often as samples come
 //	go -C scripts run ./field repetitions            some minutes: verdicts, on a program that knows when its
 //	                                                 calls began
-//	go -C scripts run ./field pgo                    an hour of a quiet machine: programs built with ccmapd's profile
+//	go -C scripts run ./field pgo -rounds 0          makes the builds and the profiles of the next, in some minutes
+//	go -C scripts run ./field pgo                    ten minutes of a quiet machine: programs built with ccmapd's profile
 //	go -C scripts run ./field jvm                    ten minutes: programs on HotSpot
 //	go -C scripts run ./field hints                  ten minutes: what hints to a JVM's compiler make of a program
 //	go -C scripts run ./field cached                 ten minutes of both CPUs: starts with the profile of an earlier run
@@ -24,7 +25,7 @@
 // Each campaign has a file of its own. It builds its programs ([field.build]), starts
 // them, attaches ccmapd built from this tree, and writes a portion of docs/accuracy.md
 // (packages campaign and report). Executables and profiles are kept in the work folder,
-// for a look at them afterwards. Existing executables are not built again.
+// for a look at them afterwards. Existing executables are not built again, nor existing windows of pgo watched.
 package main
 
 import (
@@ -67,7 +68,7 @@ func main() {
 	f := new(field)
 	f.Flags(flag.CommandLine, "field", "docs/accuracy.md")
 	flag.DurationVar(&f.window, "window", 20*time.Second, "`TIME` that a program is watched for")
-	flag.IntVar(&f.rounds, "rounds", pgoRounds, "run each build `N` times, for pgo")
+	flag.IntVar(&f.rounds, "rounds", pgoRounds, "run each build `N` times, for pgo; 0: only make them")
 	flag.StringVar(&f.async, "async", "", "`FOLDER` of a build of async-profiler, for jvmpeer, jvmcost and truths")
 	flag.CommandLine.Parse(os.Args[2:]) // exits with an error
 	campaign.Main("field", func(ctx context.Context) error {

@@ -71,6 +71,9 @@ func runPGO(ctx context.Context, f *field) error {
 		rounds = 3
 	}
 	var programs []optimized
+	if rounds == 0 {
+		f.Say("only making builds and profiles: the next run of the campaign takes them from %s", f.Work)
+	}
 	for _, b := range pgoPrograms {
 		if !f.Wants(b.name) {
 			continue
@@ -79,8 +82,14 @@ func runPGO(ctx context.Context, f *field) error {
 		if err != nil {
 			return fmt.Errorf("%s: %w", b.name, err)
 		}
+		if rounds == 0 {
+			continue
+		}
 		f.Say("%s", strings.Join(o.cells(), " | "))
 		programs = append(programs, o)
+	}
+	if rounds == 0 {
+		return nil
 	}
 	return f.Write(pgoPortion, pgoReport(programs, rounds, began))
 }
@@ -93,7 +102,7 @@ func (f *field) optimize(ctx context.Context, b build, rounds int) (optimized, e
 	if executables[withNone], err = f.buildWith(ctx, b, variantNames[withNone], ""); err != nil {
 		return o, err
 	}
-	w, err := f.watchBusy(ctx, executables[withNone], "pgo-"+b.name)
+	w, err := f.watched(ctx, executables[withNone], "pgo-"+b.name)
 	if err != nil {
 		return o, err
 	}
@@ -113,8 +122,7 @@ func (f *field) optimize(ctx context.Context, b build, rounds int) (optimized, e
 			return o, err
 		}
 	}
-	f.Say("running %s", b.name)
-	return o, o.run(ctx, executables, rounds)
+	return o, o.run(ctx, f, executables, rounds)
 }
 
 // buildWith builds a program with a profile at go build's usual place.
@@ -130,6 +138,16 @@ func (f *field) buildWith(ctx context.Context, b build, variant, profile string)
 	b.files = maps.Clone(b.files)
 	b.files["default.pgo"] = string(text)
 	return f.build(ctx, b)
+}
+
+// watched returns the window of an earlier campaign, or a new one.
+func (f *field) watched(ctx context.Context, executable, name string) (window, error) {
+	w := f.newWindow(name)
+	w.peer = f.Path("profiles", name, "runtime.pb.gz")
+	if _, err := os.Stat(w.peer); err == nil { // it was written last
+		return w, nil
+	}
+	return f.watchBusy(ctx, executable, name)
 }
 
 // watchBusy watches a program for a window, while runtime/pprof does so, too.
@@ -155,14 +173,18 @@ func (f *field) watchBusy(ctx context.Context, executable, name string) (window,
 
 // run lets all variants do the same work in each round, one after another in random
 // order.
-func (o *optimized) run(ctx context.Context, executables [variants]string, rounds int) error {
+func (o *optimized) run(ctx context.Context, f *field, executables [variants]string, rounds int) error {
 	const few = 20
 	used, err := workTime(ctx, executables[withNone], few)
 	if err != nil {
 		return err
 	}
 	calls := max(1, int(few*float64(pgoWork)/used))
-	for range rounds {
+	const often = 10
+	for round := range rounds {
+		if round%often == 0 {
+			f.Say("running %s: %d of %d rounds", o.name, round, rounds)
+		}
 		for _, v := range rand.Perm(variants) {
 			used, err := workTime(ctx, executables[v], calls)
 			if err != nil {

@@ -43,6 +43,7 @@ func assaults() []assault {
 		{"SIGKILL of ccmapd as it ends", 100, 3, (*killing).asItEnds},
 		{"SIGKILL of `ccmapd run` as it starts a program", 100, 2, (*killing).asItStarts},
 		{"SIGKILL of `ccmapd demo`", 50, 2, (*killing).demo},
+		{"SIGKILL or SIGINT of `pgo measure --per`", 150, 2, (*killing).measured},
 		{"SIGKILL of the target", 100, 2, (*killing).target},
 		{"SIGSTOP and SIGCONT of ccmapd", 75, 2, (*killing).stopped},
 		{"SIGSTOP of the target, SIGINT of ccmapd, SIGCONT", 75, 2, (*killing).stoppedTarget},
@@ -132,7 +133,7 @@ func (k *killing) begin(ctx context.Context) error {
 		return err
 	}
 	k.ready = time.Since(s.began)
-	armed := k.armed()
+	armed := k.armed(s)
 	s.signal(unix.SIGINT)
 	k.ending, err = s.end()
 	return errors.Join(armed, err)
@@ -148,8 +149,13 @@ func (k *killing) victim(ctx context.Context) (*computer, error) {
 
 // armed waits until ccmapd has set a breakpoint. Otherwise finding none would prove
 // nothing.
-func (k *killing) armed() error {
+func (k *killing) armed(s *session) error {
 	for deadline := time.Now().Add(longestEnd); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
+		select {
+		case <-s.ended:
+			return errEnded
+		default:
+		}
 		if n, err := breakpoints(k.computer.pid()); n > 0 || err != nil {
 			return err
 		}
@@ -166,6 +172,8 @@ func (k *killing) session(ctx context.Context) (*session, error) {
 	}
 	return s, err
 }
+
+var errEnded = errors.New("ccmapd has ended")
 
 const killsFile = "kills.json"
 
@@ -250,6 +258,35 @@ func (k *killing) demo(ctx context.Context) error {
 	cmd.Process.Signal(unix.SIGKILL)
 	cmd.Wait()
 	return nil
+}
+
+// measured counts the executions of a function of the computer, and is killed or interrupted.
+func (k *killing) measured(ctx context.Context) error {
+	roots := []string{"main.descend", "main.(*group).area", "main.threads.func1", "main.sorts"}
+	pid := strconv.Itoa(k.computer.pid())
+	s := &session{}
+	err := s.start(ctx, k.folder, "", []string{
+		k.Ccmapd, "pgo", "measure", "--before", pid, "--after", pid, "--per", roots[k.IntN(len(roots))], "-d", "1m", "--period", "10ms",
+	})
+	if err != nil {
+		return err
+	}
+	if err := k.armed(s); err != nil && !errors.Is(err, errEnded) { // by a debug register that is in use: exit says
+		s.kill()
+		return fmt.Errorf("%w\n%s", err, tail(s.says()))
+	}
+	k.wait(longestSampling)
+	if k.IntN(2) == 0 {
+		s.kill()
+		return nil
+	}
+	s.signal(unix.SIGINT)
+	took, err := s.exit()
+	k.slowest = max(k.slowest, took)
+	if errors.Is(err, errStatus) { // of too few periods, or of a debug register that armed held
+		err = nil
+	}
+	return err
 }
 
 // target kills the computer, which ccmapd survives with a profile, and starts another.

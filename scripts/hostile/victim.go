@@ -140,6 +140,10 @@ const (
 // breakpoints. A breakpoint of perf_event_open is in no file of /proc, and ptrace does
 // not show it. But while it exists, fewer others can be set.
 func breakpoints(pid int) (int, error) {
+	usual, err := freeRegisters(os.Getpid()) // but for those that other programs watch CPUs with
+	if err != nil {
+		return 0, err
+	}
 	n := 0
 	for _, tid := range threadsOf(pid) {
 		free, err := freeRegisters(tid)
@@ -148,7 +152,7 @@ func breakpoints(pid int) (int, error) {
 		case err != nil:
 			return 0, err
 		default:
-			n += debugRegisters - free
+			n += max(usual-free, 0)
 		}
 	}
 	return n, nil

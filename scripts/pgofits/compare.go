@@ -78,37 +78,75 @@ func groupOf(c gopgo.Class) group {
 	return group(c)
 }
 
-// compare prints how many calls have the class that the sources give them, and returns the percentage.
-func compare(name, old, now, module string) (float64, error) {
+// comparison compares the classes of calls of an older tree with the truth of a newer one.
+type comparison struct {
+	now   string // tree
+	truth *truth
+}
+
+func newComparison(old, now, module, cmd string) (*comparison, error) {
+	t, err := newTruth(old, now, module, cmd)
+	return &comparison{now, t}, err
+}
+
+// compared is what is right of a profile's calls, by the newer binary and by the newer source.
+type compared struct {
+	checked        []gopgo.Checked // by the binary
+	binary, source tally
+}
+
+// of prints how many calls have the class that the sources give them.
+func (c *comparison) of(name string, calls gopgo.Calls) (compared, error) {
+	binary, err := gopgo.Binary(context.Background(), binaryOf(c.now), calls.Edges)
+	if err != nil {
+		return compared{}, err
+	}
+	source, err := gopgo.Source(context.Background(), c.now, calls.Edges)
+	if err != nil {
+		return compared{}, err
+	}
+	r := compared{checked: gopgo.Check(calls, binary)}
+	r.binary = c.truth.tally(name+", binary", r.checked)
+	r.source = c.truth.tally(name+", source", gopgo.Check(calls, source))
+	return r, nil
+}
+
+// compare compares every call that the older tree's binary names, and returns the percentage that is right.
+func compare(name, old, now, module, cmd string) (float64, error) {
 	edges, err := callsOf(old, module)
 	if err != nil {
 		return 0, err
 	}
-	t, err := newTruth(old, now, module)
+	c, err := newComparison(old, now, module, cmd)
 	if err != nil {
 		return 0, err
 	}
-	binary, err := gopgo.Binary(context.Background(), binaryOf(now), edges)
-	if err != nil {
-		return 0, err
-	}
-	source, err := gopgo.Source(context.Background(), now, edges)
-	if err != nil {
-		return 0, err
-	}
-	calls := gopgo.Calls{Edges: edges, Hot: len(edges)}
-	right := t.tally(name+", binary", gopgo.Check(calls, binary))
-	t.tally(name+", source", gopgo.Check(calls, source))
-	return right, nil
+	r, err := c.of(name, gopgo.Calls{Edges: edges, Hot: len(edges)})
+	return r.binary.percent(), err
 }
 
+// tally counts calls of which check and the sources tell, and what they weigh.
+type tally struct {
+	told               int
+	weight, right, all int64 // of those, of the right ones, and of all calls
+}
+
+// percent returns the share of the weight that is right.
+func (t tally) percent() float64 { return 100 * float64(t.right) / float64(max(t.weight, 1)) }
+
+// tells returns the share of all weight of which both tell.
+func (t tally) tells() float64 { return 100 * float64(t.weight) / float64(max(t.all, 1)) }
+
+func (t tally) String() string { return fmt.Sprintf("%.2f %%", t.percent()) }
+
 // tally prints a row.
-func (t *truth) tally(name string, checked []gopgo.Checked) float64 {
+func (t *truth) tally(name string, checked []gopgo.Checked) (sum tally) {
 	counts := make(map[[2]group]int)
 	classes := make(map[gopgo.Class]int)
-	right, told, lines, wrongLines := 0, 0, 0, 0
+	lines, wrongLines := 0, 0
 	var changed, changedRight int // of told, in functions whose text is another one
 	for _, c := range checked {
+		sum.all += c.Share
 		want, offset := t.of(c.Edge)
 		got := groupOf(c.Class)
 		counts[[2]group{want, got}]++
@@ -118,14 +156,15 @@ func (t *truth) tally(name string, checked []gopgo.Checked) float64 {
 			}
 			continue
 		}
-		told++
+		sum.told++
+		sum.weight += c.Share
 		differs := t.changed(c.Edge)
 		if differs {
 			changed++
 		}
 		classes[c.Class]++
 		if want == got {
-			right++
+			sum.right += c.Share
 			if differs {
 				changedRight++
 			}
@@ -135,16 +174,16 @@ func (t *truth) tally(name string, checked []gopgo.Checked) float64 {
 				}
 			}
 		} else if os.Getenv("PGOFITS_SHOW") != "" {
-			fmt.Printf("  %v: %s (%s), by the sources %s at %d\n", c.Edge, c.Class, c.Why, want, int32(offset))
+			fmt.Printf("  %v: weighs %d, %s (%s), by the sources %s at %d\n", c.Edge, c.Share, c.Class, c.Why, want, int32(offset))
 		}
 	}
-	percent := 100 * float64(right) / float64(max(told, 1))
-	fmt.Printf("%s: %d calls, %d told; right %.2f %%; in changed functions %d of %d; new lines right %d of %d; %v\n", name, len(checked), told, percent, changedRight, changed, lines-wrongLines, lines, classes)
+	fmt.Printf("%s: %d calls, %d told, %.1f %% of the weight; right %v; in changed functions %d of %d; new lines right %d of %d; %v\n",
+		name, len(checked), sum.told, sum.tells(), sum, changedRight, changed, lines-wrongLines, lines, classes)
 	keys := slices.SortedFunc(maps.Keys(counts), func(a, b [2]group) int { return counts[b] - counts[a] })
 	for _, k := range keys {
 		if k[0] != k[1] {
 			fmt.Printf("    %s, and check says %s: %d\n", k[0], k[1], counts[k])
 		}
 	}
-	return percent
+	return sum
 }

@@ -1,24 +1,25 @@
 // Pgofits compares what 'ccmapd pgo check' says of the calls of an older build with a difference of the sources.
 //
 //	go -C scripts run ./pgofits commits [N [STEP]]       ccmapd itself: N commits ago, and each STEP-th since; minutes
-//	go -C scripts run ./pgofits modules PATH CMD OLD NEW…  a program of the module proxy, at pairs of versions
+//	go -C scripts run ./pgofits modules [NAME…]          three programs of the module proxy, two versions each, into
+//	                                                     docs/pgo.md; ten minutes. With names it prints their rows
 //	go -C scripts run ./pgofits short                    ten commits ago and now: half a minute
 //
 // The profile has every call of the older binary that its code names, a sample each, with the bodies of the
-// functions. The truth is a difference of the lines of each function, which knows nothing of the tables and the code of
-// binaries, nor of what their source calls. Calls by functions of other modules are left out: they do not change.
+// functions. Programs of the proxy are sampled at work, too. The truth is a difference of the lines of each function,
+// which knows nothing of the tables and the code of binaries, nor of what their source calls. Calls by functions of
+// other modules are left out: they do not change.
 package main
 
 import (
 	"bytes"
-	"encoding/json"
+	"context"
 	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strconv"
-	"strings"
 )
 
 func main() {
@@ -55,15 +56,10 @@ func run(args []string) error {
 			err = fmt.Errorf("%.2f %% of the calls have the class that the sources give them, want %d", right, leastRight)
 		}
 		return err
-	case len(args) >= 5 && args[0] == "modules" && len(args)%2 == 1:
-		for i := 3; i < len(args); i += 2 {
-			if err := versions(dir, args[1], args[2], args[i], args[i+1]); err != nil {
-				return err
-			}
-		}
-		return nil
+	case len(args) > 0 && args[0] == "modules":
+		return modules(context.Background(), dir, args[1:])
 	}
-	return errors.New("want commits [N [STEP]], short, or modules PATH CMD OLD NEW…")
+	return errors.New("want commits [N [STEP]], short, or modules [NAME…]")
 }
 
 // commits compares the build of n commits ago with later ones, and returns the lowest share that was right.
@@ -84,7 +80,7 @@ func commits(dir string, n, step int) (lowest float64, err error) {
 		if err := build(now, "./cmd/ccmapd"); err != nil {
 			return 0, err
 		}
-		right, err := compare(fmt.Sprintf("ccmapd, %d commits later", n-at), old, now, "github.com/ccmapd/ccmapd")
+		right, err := compare(fmt.Sprintf("ccmapd, %d commits later", n-at), old, now, "github.com/ccmapd/ccmapd", "cmd/ccmapd")
 		if err != nil {
 			return 0, err
 		}
@@ -127,28 +123,4 @@ func build(tree, cmd string) error {
 		return fmt.Errorf("build %s: %w: %s", tree, err, out)
 	}
 	return nil
-}
-
-// versions compares two versions of a module.
-func versions(dir, path, cmd, old, now string) error {
-	var trees [2]string
-	for i, version := range []string{old, now} {
-		out, err := exec.Command("go", "mod", "download", "-json", path+"@"+version).Output()
-		if err != nil {
-			return fmt.Errorf("download %s@%s: %w", path, version, err)
-		}
-		var module struct{ Dir string }
-		if err := json.Unmarshal(out, &module); err != nil {
-			return err
-		}
-		trees[i] = filepath.Join(dir, strings.ReplaceAll(path, "/", "_")+version)
-		if out, err := exec.Command("cp", "-r", "--no-preserve=mode", module.Dir, trees[i]).CombinedOutput(); err != nil {
-			return fmt.Errorf("copy %s: %w: %s", module.Dir, err, out)
-		}
-		if err := build(trees[i], cmd); err != nil {
-			return err
-		}
-	}
-	_, err := compare(fmt.Sprintf("%s %s → %s", filepath.Base(path), old, now), trees[0], trees[1], path)
-	return err
 }

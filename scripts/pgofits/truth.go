@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"go/ast"
+	gobuild "go/build"
 	"go/parser"
 	"go/token"
 	"io/fs"
@@ -18,6 +19,7 @@ import (
 // truth tells what became of calls from the sources of two trees.
 type truth struct {
 	old, now map[string]*declared // by name of the symbol, without type arguments
+	noAdded  bool                 // it tells of no call that the compiler adds
 	lines    map[[2]*declared][]int
 }
 
@@ -28,19 +30,19 @@ type declared struct {
 	outer *declared
 }
 
-func newTruth(old, now, module string) (*truth, error) {
+func newTruth(old, now, module, cmd string) (*truth, error) {
 	t := &truth{lines: make(map[[2]*declared][]int)}
 	var err error
-	if t.old, err = declarations(old, module); err != nil {
+	if t.old, err = declarations(old, module, cmd); err != nil {
 		return nil, err
 	}
-	t.now, err = declarations(now, module)
+	t.now, err = declarations(now, module, cmd)
 	return t, err
 }
 
-// declarations reads all functions of a tree. Functions of main packages of one name are of the one that is built
-// for ccmapd, or of the first.
-func declarations(tree, module string) (map[string]*declared, error) {
+// declarations reads the functions of a tree that are built for this machine. Of main packages it reads the one in
+// the folder cmd.
+func declarations(tree, module, cmd string) (map[string]*declared, error) {
 	all := make(map[string]*declared)
 	err := filepath.WalkDir(tree, func(path string, d fs.DirEntry, err error) error {
 		if err != nil {
@@ -49,19 +51,23 @@ func declarations(tree, module string) (map[string]*declared, error) {
 		if d.IsDir() && (d.Name() == "testdata" || d.Name() == "scripts" || d.Name() == ".git") {
 			return filepath.SkipDir
 		}
-		if !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") || strings.Contains(d.Name(), "_windows") || strings.Contains(d.Name(), "_darwin") || strings.HasSuffix(d.Name(), "_other.go") {
+		folder := filepath.Dir(path)
+		if d.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
 			return nil
 		}
-		rel, err := filepath.Rel(tree, filepath.Dir(path))
+		if built, err := gobuild.Default.MatchFile(folder, d.Name()); err != nil || !built {
+			return nil // for another machine, or for another purpose
+		}
+		rel, err := filepath.Rel(tree, folder)
 		if err != nil {
 			return err
 		}
-		return readDeclarations(all, path, filepath.Join(module, rel))
+		return readDeclarations(all, path, filepath.Join(module, rel), folder == filepath.Join(tree, cmd))
 	})
 	return all, err
 }
 
-func readDeclarations(all map[string]*declared, path, pkg string) error {
+func readDeclarations(all map[string]*declared, path, pkg string, isCmd bool) error {
 	text, err := os.ReadFile(path)
 	if err != nil {
 		return err
@@ -72,6 +78,9 @@ func readDeclarations(all map[string]*declared, path, pkg string) error {
 		return nil // a file for another purpose
 	}
 	if f.Name.Name == "main" {
+		if !isCmd {
+			return nil
+		}
 		pkg = "main"
 	}
 	lines := strings.Split(string(text), "\n")
@@ -136,6 +145,9 @@ var typeArguments = regexp.MustCompile(`\[.*\]`)
 
 // of says what became of a call, and its new offset if it moved; ccmap.NoOffset: that is not known.
 func (t *truth) of(e gopgo.Edge) (group, uint32) {
+	if t.noAdded && isAdded(e.Callee.Name) {
+		return untold, 0
+	}
 	name := typeArguments.ReplaceAllString(e.Caller.Name, "")
 	was := t.old[name]
 	if was == nil {
@@ -165,6 +177,11 @@ func (t *truth) of(e gopgo.Edge) (group, uint32) {
 	return t.changedLine(e, is)
 }
 
+// isAdded reports whether a callee is of the runtime: the compiler adds most of its calls, and a source has no line of them.
+func isAdded(callee string) bool {
+	return strings.HasPrefix(callee, "runtime.") || strings.HasPrefix(callee, "internal/runtime/") || !strings.Contains(callee, ".")
+}
+
 // changed reports whether the text of the caller is another one, or gone.
 func (t *truth) changed(e gopgo.Edge) bool {
 	name := typeArguments.ReplaceAllString(e.Caller.Name, "")
@@ -176,7 +193,7 @@ func (t *truth) changed(e gopgo.Edge) bool {
 func (t *truth) changedLine(e gopgo.Edge, is *declared) (group, uint32) {
 	callee := typeArguments.ReplaceAllString(e.Callee.Name, "")
 	last := callee[strings.LastIndexByte(callee, '.')+1:]
-	if strings.HasPrefix(callee, "runtime.") || strings.HasPrefix(callee, "internal/runtime/") || strings.HasPrefix(last, "func") {
+	if isAdded(callee) || strings.HasPrefix(last, "func") {
 		return untold, 0
 	}
 	calls := regexp.MustCompile(`\b` + regexp.QuoteMeta(last) + `\b(\[[^\]]*\])?\(`)

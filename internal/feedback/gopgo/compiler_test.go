@@ -1,6 +1,8 @@
 package gopgo
 
 import (
+	"bytes"
+	"compress/gzip"
 	"errors"
 	"io"
 	"os"
@@ -18,14 +20,20 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(testrun.Guard(m).Run()) }
 
-// compilerEdges returns the edges of the profile that the Go compiler itself is built with.
-func compilerEdges(t *testing.T) []Edge {
+// compilerProfile returns the path of the profile that the Go compiler itself is built with.
+func compilerProfile(t *testing.T) string {
 	t.Helper()
 	root, err := exec.Command("go", "env", "GOROOT").Output()
 	if err != nil {
 		t.Fatal(err)
 	}
-	m, _, err := export.ReadFile(filepath.Join(strings.TrimSpace(string(root)), "src/cmd/compile/default.pgo"), export.ReadOptions{})
+	return filepath.Join(strings.TrimSpace(string(root)), "src/cmd/compile/default.pgo")
+}
+
+// compilerEdges returns its edges.
+func compilerEdges(t *testing.T) []Edge {
+	t.Helper()
+	m, _, err := export.ReadFile(compilerProfile(t), export.ReadOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -99,6 +107,23 @@ func TestCompilerReadsRanks(t *testing.T) {
 		if got[i].String() != want[i].String() {
 			t.Fatalf("hot edge %d is %v, want %v", i, got[i], want[i])
 		}
+	}
+}
+
+// TestMinimalIsSmall: the minimal profile has at most 31 % of the bytes of the compiler's own, which is a short one.
+func TestMinimalIsSmall(t *testing.T) {
+	t.Parallel()
+	whole, err := os.Stat(compilerProfile(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var minimal bytes.Buffer
+	z, err := gzip.NewWriterLevel(&minimal, gzip.BestCompression)
+	if err := errors.Join(err, export.Write(z, export.Pprof, minimalOf(t, compilerEdges(t), 1).Snapshot()), z.Close()); err != nil {
+		t.Fatal(err)
+	}
+	if n := int64(minimal.Len()); 100*n > 31*whole.Size() {
+		t.Errorf("%d of %d bytes", n, whole.Size())
 	}
 }
 

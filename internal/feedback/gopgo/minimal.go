@@ -59,7 +59,8 @@ const (
 // ErrTooManyEdges is the error of a profile with more edges than ranks have room for.
 var ErrTooManyEdges = errors.New("the profile has too many calls")
 
-// ranksMark begins the comment of a profile whose samples are ranks.
+// ranksMark is the comment of a profile whose samples are ranks. As it begins, package export takes it for one for the
+// compiler, and writes names once.
 const ranksMark = "for go build -pgo alone: samples/count are ranks of calls, not samples"
 
 // fillerName begins the names of callees that no program has.
