@@ -1,6 +1,8 @@
 package main
 
 import (
+	"bytes"
+	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -10,12 +12,14 @@ import (
 )
 
 // TestSecondRunOfModule: a module begins with what a file, or the user's store, knows of it, and says which functions
-// go without what. Its output is its own. What is no profile keeps it from nothing.
+// go without what. Its output is its own. What is no profile keeps it from nothing. A profile that is wrong about a
+// call is in the log of the store.
 func TestSecondRunOfModule(t *testing.T) {
 	path, err := guests.Go(t.Context(), "eval")
 	if err != nil {
 		t.Fatal(err)
 	}
+	t.Chdir(t.TempDir()) // runs without -o and --store write there
 	t.Setenv(storeVariable, filepath.Join(t.TempDir(), "store"))
 	profile := filepath.Join(t.TempDir(), "first.json")
 	run := func(flags ...string) (stderr string) {
@@ -31,10 +35,23 @@ func TestSecondRunOfModule(t *testing.T) {
 	if stderr := run("--store", "--mode", "2", "--store-log", "use", "-o", profile); !strings.Contains(stderr, "cached: nothing is stored of ") || used.MatchString(stderr) {
 		t.Errorf("the first run:\n%s", stderr)
 	}
-	for _, flags := range [][]string{{"--store"}, {"--cached", profile}} {
+	text, err := os.ReadFile(profile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// In the earlier run the calls of a while reached another function.
+	other := filepath.Join(t.TempDir(), "other.json")
+	if err := os.WriteFile(other, bytes.ReplaceAll(text, []byte("main.(*while).eval"), []byte("main.(*until).eval")), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, flags := range [][]string{{"--store"}, {"--store", "--cached", other}} {
 		if stderr := run(append(flags, "--mode", "2", "--store-log", "use")...); !used.MatchString(stderr) {
 			t.Errorf("%v:\n%s", flags, stderr)
 		}
+	}
+	code, stdout, stderr := runWith([]string{"store", "records", filepath.Base(path), "--json"}, nil)
+	if code != exitOK || !strings.Contains(stdout, `"wrong": 1`) && !strings.Contains(stdout, `"wrong":1`) {
+		t.Errorf("mismatches: exit code %d\n%s%s", code, stdout, stderr)
 	}
 	if stderr := run("--cached", profile+"x", "--mode", "2"); !strings.Contains(stderr, "the module starts without a cached profile") {
 		t.Errorf("no profile:\n%s", stderr)

@@ -1,6 +1,7 @@
 package wasm
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/ccmapd/ccmapd/ccmap"
@@ -37,14 +38,14 @@ type place struct{ function, offset uint32 }
 
 // light is what a guest's functions go without.
 type light struct {
-	uses    []CachedUse
-	use     map[uint32]int   // of uses, by function
-	found   map[place]int64  // samples, by position
-	entries map[uint32]int64 // samples that polls at entries have found, in the callers, by function
-	methods map[uint32]ccmap.MethodProfile
-	known   map[place]bool // indirect calls
-	room    int64          // samples that polls left out may still have found
-	most    int64          // likewise, those of one function
+	uses     []CachedUse
+	use      map[uint32]int   // of uses, by function
+	found    map[place]int64  // samples, by position
+	entries  map[uint32]int64 // samples that polls at entries have found, in the callers, by function
+	methods  map[uint32]ccmap.MethodProfile
+	known    map[place]bool // indirect calls
+	room     int64          // samples that polls left out may still have found
+	imported int            // functions
 }
 
 // CachedUse says what has become of the cached profile of a function ([Options].Light).
@@ -94,7 +95,7 @@ func newLight(c *managed.Cached, table *symbols.Table, bodies []uint64) *light {
 	l := &light{
 		use:   make(map[uint32]int),
 		found: make(map[place]int64), entries: make(map[uint32]int64), methods: make(map[uint32]ccmap.MethodProfile),
-		known: make(map[place]bool), room: int64(mostUnfound * float64(s.Total().Samples)),
+		known: make(map[place]bool), room: int64(mostUnfound * float64(s.Total().Samples)), imported: imported,
 	}
 	functions := functionsByName(table)
 	byMethod := make(map[ccmap.MethodID]uint32)
@@ -117,7 +118,6 @@ func newLight(c *managed.Cached, table *symbols.Table, bodies []uint64) *light {
 			l.found[place{function, offset}] += self.Samples
 		}
 	}
-	l.most = l.room / 8
 	l.noteEntries(s, byMethod)
 	l.noteCalls(s, byMethod)
 	return l
@@ -205,30 +205,38 @@ func mostlyReaches(m ccmap.MethodProfile, offset uint32, target ccmap.MethodID) 
 	return all >= fewestCaught && float64(reached) >= monomorphic*float64(all)
 }
 
-// quiet decides which polls a function goes without; exits are the positions of those at its exits. It is asked once
-// for each function.
-func (l *light) quiet(function uint32, exits []uint32) (q rewrite.Quiet) {
-	if _, used := l.methods[function]; !used {
-		return q
+// quiet decides which polls each defined function goes without: those that have found least, as many as there is room
+// for. Exits are the positions of the functions' exits.
+func (l *light) quiet(exits [][]uint32) []rewrite.Quiet {
+	all := make([]rewrite.Quiet, len(exits))
+	type polls struct {
+		found int64
+		off   *bool
 	}
-	q.Entry = l.take(l.entries[function])
-	var atExits int64
-	for _, offset := range exits {
-		atExits += l.found[place{function, offset}]
+	var candidates []polls
+	for i, of := range exits {
+		function := uint32(l.imported + i)
+		if _, used := l.methods[function]; !used || of == nil {
+			continue
+		}
+		var atExits int64
+		for _, offset := range of {
+			atExits += l.found[place{function, offset}]
+		}
+		candidates = append(candidates, polls{l.entries[function], &all[i].Entry}, polls{atExits, &all[i].Exit})
 	}
-	q.Exit = l.take(atExits)
-	u := &l.uses[l.use[function]]
-	u.Entry, u.Exits = q.Entry, q.Exit
-	return q
-}
-
-// take reports whether polls that have found so many samples may be left out.
-func (l *light) take(found int64) bool {
-	if found > l.room || found > l.most {
-		return false
+	slices.SortStableFunc(candidates, func(a, b polls) int { return cmp.Compare(a.found, b.found) })
+	for _, p := range candidates {
+		if l.room -= p.found; l.room < 0 {
+			break
+		}
+		*p.off = true
 	}
-	l.room -= found
-	return true
+	for function, i := range l.use {
+		q := all[int(function)-l.imported]
+		l.uses[i].Entry, l.uses[i].Exits = q.Entry, q.Exit
+	}
+	return all
 }
 
 func (l *light) isKnown(function, offset uint32) bool { return l.known[place{function, offset}] }

@@ -12,16 +12,20 @@ type Quiet struct {
 // quieten takes polls away. A function without calls and loops that goes without all of them is
 // Bare. A function that may call itself through functions without polls at their entries keeps its
 // own: every cycle of calls must have a safe point.
-func (p *plan) quieten(m *original, quiet func(uint32, []uint32) Quiet) {
+func (p *plan) quieten(m *original, quiet func([][]uint32) []Quiet) {
 	called := p.entries(m)
 	s := silence{plan: p, imported: m.importedFunctions, callees: make(map[int][]int)}
+	callees, exits := make([][]int, len(p.functions)), make([][]uint32, len(p.functions))
 	for i := range p.functions {
+		if p.functions[i].kind == Polled {
+			callees[i], exits[i] = m.leaving(i)
+		}
+	}
+	for i, q := range quiet(exits) {
 		t := &p.functions[i]
 		if t.kind != Polled {
 			continue
 		}
-		callees, exits := m.leaving(i)
-		q := quiet(uint32(m.importedFunctions+i), exits)
 		t.hush = q.Exit
 		if !q.Entry || called[m.importedFunctions+i] {
 			continue
@@ -29,7 +33,7 @@ func (p *plan) quieten(m *original, quiet func(uint32, []uint32) Quiet) {
 		switch {
 		case !t.calls && !t.loops && q.Exit:
 			t.kind = Bare
-		case !t.calls || !s.closes(i, callees):
+		case !t.calls || !s.closes(i, callees[i]):
 			t.kind = Silent
 		}
 	}

@@ -29,10 +29,10 @@ type Options struct {
 	// Points reports branches, switches and blocks to PointFunction while PointsGlobal is
 	// set.
 	Points bool
-	// Quiet returns the polls that a function goes without, as an earlier run has found nothing
-	// there. Exits are the positions of its exits, as Original gives them. Nil: none. With Exact
-	// it is not called.
-	Quiet func(function uint32, exits []uint32) Quiet
+	// Quiet returns the polls that each defined function goes without, as an earlier run has
+	// found nothing there. Exits are the positions of their exits, as Original gives them; of
+	// functions that have no polls there are none. Nil: none. With Exact it is not called.
+	Quiet func(exits [][]uint32) []Quiet
 	// Known reports whether the targets of the indirect call at an offset of a function, as
 	// Original gives it, are known: then the call is not reported. Nil: none are.
 	Known func(function, offset uint32) bool
