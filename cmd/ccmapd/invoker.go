@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"log/slog"
 	"os"
@@ -144,6 +145,9 @@ func (s invokersStore) add(k store.Key, _, _ time.Time, whole *ccmap.Snapshot) e
 	_, err := s.who.run(&b, "store", "add", "--dir", s.at, "--target", k.Target, stdPath)
 	return err
 }
+
+// mismatches keeps none: a module needs no rights of root's.
+func (invokersStore) mismatches(store.Key) (io.Reader, io.Writer) { return nil, nil }
 
 // run runs ccmapd as the invoker, with nothing of root's but an open standard input, and returns its output.
 func (who *invoker) run(stdin *bytes.Buffer, args ...string) ([]byte, error) {

@@ -1,10 +1,12 @@
 package main
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"log/slog"
 	"os"
@@ -20,6 +22,7 @@ import (
 	"github.com/ccmapd/ccmapd/cmd/ccmapd/internal/session"
 	"github.com/ccmapd/ccmapd/cmd/internal/usage"
 	"github.com/ccmapd/ccmapd/export"
+	"github.com/ccmapd/ccmapd/internal/compilation"
 	"github.com/ccmapd/ccmapd/internal/daemon/config"
 	"github.com/ccmapd/ccmapd/internal/figure"
 	"github.com/ccmapd/ccmapd/internal/jvm/javaname"
@@ -73,6 +76,10 @@ type profiles interface {
 
 	// add files a profile.
 	add(k store.Key, from, to time.Time, s *ccmap.Snapshot) error
+
+	// mismatches returns what earlier runs have logged of the cached profiles of a key, and the log for more; nil,
+	// where none is kept.
+	mismatches(store.Key) (earlier io.Reader, log io.Writer)
 
 	// dir is the directory, for people.
 	dir() string
@@ -270,6 +277,8 @@ func (nothing) dir() string                        { return "" }
 
 func (n nothing) add(store.Key, time.Time, time.Time, *ccmap.Snapshot) error { return n.why }
 
+func (nothing) mismatches(store.Key) (io.Reader, io.Writer) { return nil, nil }
+
 // ownStore is a store that this process uses itself.
 type ownStore struct {
 	at  string
@@ -289,11 +298,31 @@ func (o ownStore) past(k store.Key) (store.Past, error) {
 	return r.Past(k), nil
 }
 
-// add files a profile within the bounds that a daemon has by default.
-func (o ownStore) add(k store.Key, from, to time.Time, s *ccmap.Snapshot) error {
+// options are within the bounds that a daemon has by default.
+func (o ownStore) options() store.Options {
 	bounds := config.Default().Store
-	_, err := store.Add(store.Options{Dir: o.at, Keep: bounds.Keep, MaxBytes: bounds.MaxBytes, Logger: o.log}, k, from, to, s)
+	return store.Options{Dir: o.at, Keep: bounds.Keep, MaxBytes: bounds.MaxBytes, Logger: o.log}
+}
+
+func (o ownStore) add(k store.Key, from, to time.Time, s *ccmap.Snapshot) error {
+	_, err := store.Add(o.options(), k, from, to, s)
 	return err
+}
+
+func (o ownStore) mismatches(k store.Key) (io.Reader, io.Writer) {
+	var text []byte
+	if r, err := store.NewReader(o.at); err == nil {
+		for _, of := range r.Records(store.Filter{Target: k.Target, Build: k.Build}) {
+			l, err := r.ReadRecords(of)
+			if err != nil {
+				o.log.Warn("mismatches of earlier runs are not known", "error", err)
+			}
+			for _, one := range l.Records {
+				text, _ = compilation.Append(text, one) // it was checked when it was read
+			}
+		}
+	}
+	return bytes.NewReader(text), store.Recorder(o.options(), k)
 }
 
 const storeAddLong = `Add files a profile in the store, as 'attach --store' and 'run --store' do with theirs:

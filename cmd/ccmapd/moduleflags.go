@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"io"
 	"slices"
 	"strings"
 
@@ -24,8 +25,9 @@ type moduleFlags struct {
 	burst  wasi.Burst
 	points usage.Choice // of pointSets
 
-	cached *managed.Cached // what an earlier run knows, in mode 2; nil: nothing
-	source *wasi.Source    // set by sampled
+	cached     *managed.Cached // what an earlier run knows, in mode 2; nil: nothing
+	mismatches io.Writer       // the log of what it is wrong about; nil: none is kept
+	source     *wasi.Source    // set by sampled
 }
 
 // pointSets are the words for the kinds of points that a module counts.
@@ -112,7 +114,7 @@ func (f *moduleFlags) options(o sampler.ProcessOptions) wasm.Options {
 			Sink: o.Sink, Interval: o.Interval, HitBudget: o.HitBudget, Logger: o.Logger,
 			Burst:  managed.Burst{Samples: f.burst.Samples, Stride: f.burst.Stride},
 			Points: pointSets[f.points.Value],
-			Cached: f.cached,
+			Cached: f.cached, Records: f.mismatches,
 		},
 		CollectAtSamples: true,
 		Exact:            f.exact,

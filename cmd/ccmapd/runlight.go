@@ -46,32 +46,42 @@ func (f *cachedFlags) checkModule(cmd *cobra.Command, r *runFlags) error {
 	return nil
 }
 
-// ofModule returns what an earlier run of a module knows, nil if that is nothing. A profile that cannot be used never
-// keeps the module from starting: it is reported.
-func (f *cachedFlags) ofModule(cmd *cobra.Command, env *environment, path string) *managed.Cached {
-	if f.mode.Value == "" {
-		return nil
+// ofModule returns what an earlier run of a module knows, and the log of mismatches, nil if that is nothing. A profile
+// that cannot be used never keeps the module from starting: it is reported.
+func (f *runFlags) ofModule(cmd *cobra.Command, env *environment, path string) (*managed.Cached, io.Writer) {
+	if f.cached.mode.Value == "" {
+		return nil, nil
 	}
-	name := f.profile
+	stored := storedName(ccmap.Target{Executable: path})
+	name := f.cached.profile
 	if name == "" {
-		name = store.Reference{Kind: string(store.KindBest), Name: storedName(ccmap.Target{Executable: path})}.String()
+		name = store.Reference{Kind: string(store.KindBest), Name: stored}.String()
 	}
-	c, err := cachedAt(cmd.Context(), env, name)
+	s, err := snapshotAt(cmd.Context(), env, name)
+	var c *managed.Cached
+	var log io.Writer
+	if err == nil {
+		var earlier io.Reader
+		if f.lone.store {
+			earlier, log = env.newLone(f.samplingFlags).own.mismatches(keyOf(stored, s.Meta().Target.BuildID, s.Meta().Unit))
+		}
+		c, err = managed.ReadCachedProfile(earlier, s)
+	}
 	var none *advice.Error
 	switch {
 	case err == nil:
-		return c
-	case f.profile == "" && errors.As(err, &none) && none.Code == advice.CodeNoTarget:
-		if f.logs(logUse) {
+		return c, log
+	case f.cached.profile == "" && errors.As(err, &none) && none.Code == advice.CodeNoTarget:
+		if f.cached.logs(logUse) {
 			fmt.Fprintf(env.stderr, "cached: nothing is stored of %s yet\n", terminal.Printable(name))
 		}
 	default:
 		reportError(env.stderr, cmd, fmt.Errorf("the module starts without a cached profile: %w", err))
 	}
-	return nil
+	return nil, nil
 }
 
-func cachedAt(ctx context.Context, env *environment, name string) (*managed.Cached, error) {
+func snapshotAt(ctx context.Context, env *environment, name string) (*ccmap.Snapshot, error) {
 	if err := env.fetch(ctx, name); err != nil {
 		return nil, err
 	}
@@ -79,7 +89,7 @@ func cachedAt(ctx context.Context, env *environment, name string) (*managed.Cach
 	if err != nil {
 		return nil, err
 	}
-	return managed.ReadCachedProfile(nil, p.Snapshot)
+	return p.Snapshot, nil
 }
 
 // lookEvery is how often a module's profile is held against the cached one.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -12,7 +13,8 @@ import (
 )
 
 // TestSecondRunOfModule: a module begins with what a file, or the user's store, knows of it, and says which functions
-// go without what. Its output is its own. What is no profile keeps it from nothing.
+// go without what. Its output is its own. What is no profile keeps it from nothing. A profile that is wrong about a
+// call is in the log of the store.
 func TestSecondRunOfModule(t *testing.T) {
 	t.Parallel()
 	path, err := guests.Go(t.Context(), "eval")
@@ -20,27 +22,44 @@ func TestSecondRunOfModule(t *testing.T) {
 		t.Fatal(err)
 	}
 	store := storeVariable + "=" + filepath.Join(t.TempDir(), "store")
+	of := func(args ...string) (stdout, stderr string, err error) {
+		cmd := exec.Command("ccmapd", args...)
+		var out, errs strings.Builder
+		cmd.Dir = t.TempDir() // for the profile of a run without -o and --store
+		cmd.Env, cmd.Stdout, cmd.Stderr = append(os.Environ(), store), &out, &errs
+		err = cmd.Run()
+		return out.String(), errs.String(), err
+	}
 	profile := filepath.Join(t.TempDir(), "first.json")
 	run := func(flags ...string) (stderr string) {
 		t.Helper()
-		args := append(append([]string{"run", "-q", "-i", "1ms", "--tune=false"}, flags...), path, "150")
-		cmd := exec.Command("ccmapd", args...)
-		var out, errs strings.Builder
-		cmd.Dir = t.TempDir() // for its profile
-		cmd.Env, cmd.Stdout, cmd.Stderr = append(os.Environ(), store), &out, &errs
-		if err := cmd.Run(); err != nil || !strings.HasPrefix(out.String(), "rounds 150\n") {
-			t.Fatalf("%v: %v\n%s%s", flags, err, &out, &errs)
+		stdout, stderr, err := of(append(append([]string{"run", "-q", "-i", "1ms", "--tune=false"}, flags...), path, "150")...)
+		if err != nil || !strings.HasPrefix(stdout, "rounds 150\n") {
+			t.Fatalf("%v: %v\n%s%s", flags, err, stdout, stderr)
 		}
-		return errs.String()
+		return stderr
 	}
 	used := regexp.MustCompile(`cached: used: main\.\(\*binary\)\.eval goes without `)
 	if stderr := run("--store", "--mode", "2", "--store-log", "use", "-o", profile); !strings.Contains(stderr, "cached: nothing is stored of ") || used.MatchString(stderr) {
 		t.Errorf("the first run:\n%s", stderr)
 	}
-	for _, flags := range [][]string{{"--store"}, {"--cached", profile}} {
+	text, err := os.ReadFile(profile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// In the earlier run the calls of a while reached another function.
+	other := filepath.Join(t.TempDir(), "other.json")
+	if err := os.WriteFile(other, bytes.ReplaceAll(text, []byte("main.(*while).eval"), []byte("main.(*until).eval")), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, flags := range [][]string{{"--store"}, {"--store", "--cached", other}} {
 		if stderr := run(append(flags, "--mode", "2", "--store-log", "use")...); !used.MatchString(stderr) {
 			t.Errorf("%v:\n%s", flags, stderr)
 		}
+	}
+	stdout, stderr, err := of("store", "records", filepath.Base(path), "--json")
+	if err != nil || !strings.Contains(stdout, `"wrong": 1`) && !strings.Contains(stdout, `"wrong":1`) {
+		t.Errorf("mismatches: %v\n%s%s", err, stdout, stderr)
 	}
 	if stderr := run("--cached", profile+"x", "--mode", "2"); !strings.Contains(stderr, "the module starts without a cached profile") {
 		t.Errorf("no profile:\n%s", stderr)

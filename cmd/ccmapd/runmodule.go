@@ -35,7 +35,7 @@ func runModule(cmd *cobra.Command, env *environment, f *runFlags, path string) e
 	if err != nil {
 		return explainGuest(err)
 	}
-	f.module.cached = f.cached.ofModule(cmd, env, path)
+	f.module.cached, f.module.mismatches = f.ofModule(cmd, env, path)
 	s, err := session.Open(f.config(env), f.module.sampled(cmd.Context(), g))
 	switch {
 	case err == nil:

@@ -152,7 +152,7 @@ func (l *storeRecordsFlags) print(out *terminal.Printer, b buildRecords) {
 		if len(r.Calls) > 0 {
 			calls = fmt.Sprintf("%d of %d", inlined, len(r.Calls))
 		}
-		t.Add(strconv.Itoa(r.Level), loopOf(r.OSR), calls, unlessZero(r.Thrown), unlessZero(int64(r.Wrong)), r.Name+r.Signature)
+		t.Add(unlessZero(int64(r.Level)), loopOf(r.OSR), calls, unlessZero(r.Thrown), unlessZero(int64(r.Wrong)), r.Name+r.Signature)
 	}
 	out.Table("", t)
 }

@@ -33,13 +33,24 @@ func (c *Cache) Add(r Record) {
 	kept := c.kept[at]
 	switch {
 	case r.Level == 0:
-		if kept != nil && kept.fits(r.Method) {
-			kept.Wrong = max(kept.Wrong, r.Wrong)
-		}
+		c.addWrong(at, r)
 	case r.Level < LevelProfiled:
 	case kept == nil || kept.IsOut() || !kept.fits(r.Method) || r.Level >= kept.Level:
 		r.Wrong = 0
 		c.kept[at] = &r
+	}
+}
+
+// addWrong takes a record that says how often the one before it was wrong. Of a cached profile that has no record, the
+// last one counts.
+func (c *Cache) addWrong(at name, r Record) {
+	switch kept := c.kept[at]; {
+	case kept == nil || kept.Level == 0:
+		if r.Wrong > 0 {
+			c.kept[at] = &Record{Method: r.Method, Time: r.Time, OSR: NoOSR, Wrong: r.Wrong}
+		}
+	case kept.fits(r.Method):
+		kept.Wrong = max(kept.Wrong, r.Wrong)
 	}
 }
 
@@ -67,7 +78,7 @@ func (c *Cache) Level(m Method) int {
 // whether the record is out of use with that; false, too, where there is no record in use.
 func (c *Cache) Wrong(m Method, at int64) (r Record, out bool) {
 	kept := c.kept[name{m.Name, m.Signature}]
-	if kept == nil || kept.IsOut() || !kept.fits(m) {
+	if kept == nil || kept.Level == 0 || kept.IsOut() || !kept.fits(m) {
 		return Record{}, false
 	}
 	kept.Wrong++
@@ -91,7 +102,9 @@ func (c *Cache) Compact(b []byte) []byte {
 	for _, r := range c.All() {
 		wrong := Record{Method: r.Method, Time: r.Time, OSR: NoOSR, Wrong: r.Wrong}
 		r.Wrong = 0
-		b, _ = Append(b, r) // it was checked when it was read
+		if r.Level > 0 {
+			b, _ = Append(b, r) // it was checked when it was read
+		}
 		if wrong.Wrong > 0 {
 			b, _ = Append(b, wrong)
 		}

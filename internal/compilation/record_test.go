@@ -157,7 +157,27 @@ func TestTenTimesWrong(t *testing.T) {
 			t.Error("a new record of a method is not used")
 		}
 	}
-	c.Wrong(Method{Name: "other"}, 1)
+	if r, out := c.Wrong(Method{Name: "other"}, 1); out || r.Wrong > 0 {
+		t.Error("a method without a record was wrong")
+	}
+}
+
+// TestWrongWithoutRecords: of profiles alone a log has mismatches alone. The last one of a method counts; its cached
+// profile is not known here.
+func TestWrongWithoutRecords(t *testing.T) {
+	t.Parallel()
+	m := Method{Name: "m", Body: 1}
+	c := NewCache([]Record{{Method: m, Wrong: 7, Time: 1, OSR: 5}, {Method: m, Wrong: 2, Time: 2, OSR: NoOSR}, {Method: Method{Name: "n"}}})
+	want := []Record{{Method: m, Wrong: 2, Time: 2, OSR: NoOSR}}
+	if !reflect.DeepEqual(c.All(), want) || c.Level(m) != 0 {
+		t.Errorf("%+v", c.All())
+	}
+	if d := NewCache(read(t, c.Compact(nil)).Records); !reflect.DeepEqual(d.All(), want) {
+		t.Errorf("compacted: %+v", d.All())
+	}
+	if _, out := c.Wrong(m, 3); out || c.All()[0].Wrong != 2 {
+		t.Error("a mismatch of a cached profile that is not known counts")
+	}
 }
 
 func FuzzRead(f *testing.F) {

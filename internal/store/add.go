@@ -50,7 +50,9 @@ func Add(o Options, k Key, from, to time.Time, whole *ccmap.Snapshot) (string, e
 type adding struct{ *Store }
 
 func newAdding(o Options, d fileSystem) adding {
-	s := &Store{Options: o, disk: d, log: o.Logger, opened: time.Now(), unlike: make(map[phaseKey]int)}
+	s := &Store{
+		Options: o, disk: d, log: o.Logger, opened: time.Now(), unlike: make(map[phaseKey]int), recorded: make(map[string]bool),
+	}
 	if s.log == nil {
 		s.log = slog.New(slog.DiscardHandler)
 	}

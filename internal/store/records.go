@@ -56,11 +56,19 @@ func (s *Store) AppendRecords(k Key, records ...compilation.Record) error {
 			refused = errors.Join(refused, err)
 		}
 	}
+	if err := s.appendText(k, text); err != nil {
+		return fmt.Errorf("append compile records: %w", err)
+	}
+	return refused
+}
+
+// appendText appends lines to the records of a build, with one sync.
+func (s *Store) appendText(k Key, text []byte) error {
 	if !isName(k.Target) || len(k.Target) > mostChars {
-		return fmt.Errorf("append compile records: %q cannot be the name of a directory", k.Target)
+		return fmt.Errorf("%q cannot be the name of a directory", k.Target)
 	}
 	if len(text) == 0 {
-		return refused
+		return nil
 	}
 	s.filing.Lock()
 	defer s.filing.Unlock()
@@ -68,13 +76,51 @@ func (s *Store) AppendRecords(k Key, records ...compilation.Record) error {
 	closed := s.closed
 	s.mu.Unlock()
 	if closed {
-		return fmt.Errorf("append compile records: store %s: %w", s.Dir, fs.ErrClosed)
+		return fmt.Errorf("store %s: %w", s.Dir, fs.ErrClosed)
 	}
-	name := path.Join(targetsDir, k.Target, BuildName(k.Build), recordsName(k.Owner))
-	if err := s.appendRecords(name, text); err != nil {
-		return fmt.Errorf("append compile records: %w", err)
+	return s.appendRecords(path.Join(targetsDir, k.Target, BuildName(k.Build), recordsName(k.Owner)), text)
+}
+
+// Recorder returns a writer of the compile records of a run without a daemon: each write is of whole lines, and waits
+// for the lock. Where another process keeps it, lines are appended beside that one. Any goroutine may write.
+func Recorder(o Options, k Key) io.Writer { return recorder{newAdding(o, disk.At(o.Dir)), k} }
+
+// recorder appends to the records of a key.
+type recorder struct {
+	adding
+	key Key
+}
+
+// Write implements io.Writer.
+func (r recorder) Write(text []byte) (int, error) {
+	err := r.prepare()
+	if err == nil {
+		err = r.append(text)
 	}
-	return refused
+	if err != nil {
+		return 0, withCure(r.Dir, err)
+	}
+	return len(text), nil
+}
+
+func (r recorder) append(text []byte) error {
+	lock, err := awaitLock(r.Dir)
+	switch {
+	case err == nil:
+		defer lock.Close()
+	case errors.Is(err, ErrLocked):
+		r.keepRecords()
+	default:
+		return err
+	}
+	return r.appendText(r.key, text)
+}
+
+// keepRecords has no file of records written anew: another process may append to it.
+func (s *Store) keepRecords() {
+	s.filing.Lock()
+	defer s.filing.Unlock()
+	s.shared = true
 }
 
 // appendRecords appends lines to a file. The caller holds filing.
@@ -119,7 +165,7 @@ func (s *Store) beginRecords(name string) (end []byte, err error) {
 	case s.recorded[name]:
 		return nil, nil
 	}
-	if size.Size() >= compactBytes {
+	if size.Size() >= compactBytes && !s.shared {
 		l, err := readRecords(s.disk, name)
 		if err != nil {
 			return nil, err

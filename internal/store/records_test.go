@@ -2,10 +2,13 @@ package store
 
 import (
 	"errors"
+	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
+	"sync"
 	"testing"
 	"time"
 
@@ -161,5 +164,53 @@ func TestRecordsOutliveThePower(t *testing.T) {
 		if found < acked || found > acked+1 {
 			t.Fatalf("seed %d: %d of %d records", seed, found, acked)
 		}
+	}
+}
+
+// TestRecorder: runs without a daemon append records at the same time, and beside a process that keeps the lock, which
+// appends its own. None is lost. A large file is written anew only by who has the lock.
+func TestRecorder(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	k := Key{Target: "web", Build: "b"}
+	record := func(r io.Writer, method string) {
+		text, err := compilation.Append(nil, compiled(method, 4))
+		if err == nil {
+			_, err = r.Write(text)
+		}
+		if err != nil {
+			t.Error(err)
+		}
+	}
+	var runs sync.WaitGroup
+	for i := range 4 {
+		runs.Go(func() {
+			r := Recorder(Options{Dir: dir}, k)
+			for j := range 5 {
+				record(r, fmt.Sprint(i, ",", j))
+			}
+		})
+	}
+	runs.Wait()
+	s := mustOpen(t, Options{Dir: dir})
+	many := slices.Repeat([]compilation.Record{compiled("m", 3)}, 80_000)
+	if err := s.AppendRecords(k, many...); err != nil {
+		t.Fatal(err)
+	}
+	lines := func() int {
+		l, err := s.Reader().ReadRecords(s.Reader().Records(Filter{})[0])
+		if err != nil || l.Damaged > 0 {
+			t.Fatalf("%d lines damaged, %v", l.Damaged, err)
+		}
+		return len(l.Records)
+	}
+	record(Recorder(Options{Dir: dir}, k), "beside")
+	if got := lines(); got != 20+len(many)+1 {
+		t.Errorf("%d records beside a process with the lock", got)
+	}
+	s.Close()
+	record(Recorder(Options{Dir: dir}, k), "alone")
+	if got := lines(); got != 20+1+1+1 {
+		t.Errorf("%d records in a file that was written anew", got)
 	}
 }

@@ -67,6 +67,7 @@ type Store struct {
 	opened    time.Time
 	retention retention
 	recorded  map[string]bool // files of compile records that end with a whole line
+	shared    bool            // other processes append to them, too
 	outbox    *Outbox         // nil: nothing is sent to a hub
 }
 

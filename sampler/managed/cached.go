@@ -21,6 +21,7 @@ type Cached struct {
 	profile *ccmap.Snapshot
 	points  map[compilation.Method][]int          // indices of points of the profile, by the method without its code
 	methods map[compilation.Method]ccmap.MethodID // likewise, of a profile alone; nil: there are records
+	end     int64                                 // of a profile alone, ns since 1970
 	calls   map[siteOfCall]bool                   // sites that are known well
 
 	mu      sync.Mutex
@@ -60,19 +61,19 @@ func ReadCached(records io.Reader, profile *ccmap.Snapshot) (*Cached, error) {
 }
 
 // ReadCachedProfile takes the profile of an earlier run of a VM whose compiler leaves no records: a method is cached,
-// at level 3, if 30 samples have met it. Records is the log of mismatches of earlier runs, or nil: those before the
-// profile's end are of another profile, and do not count.
+// at level 3, if 30 samples have met it. Records is the log of mismatches of earlier runs, or nil: those of another
+// profile, which has another end, do not count.
 func ReadCachedProfile(records io.Reader, profile *ccmap.Snapshot) (*Cached, error) {
 	c, err := ReadCached(strings.NewReader(""), profile)
 	if err != nil {
 		return nil, err
 	}
-	end := profile.Meta().Start.Add(profile.Meta().Duration).UnixNano()
+	c.end = profile.Meta().Start.Add(profile.Meta().Duration).UnixNano()
 	c.methods = make(map[compilation.Method]ccmap.MethodID)
 	for m := range profile.Methods() {
 		c.methods[withoutBody(methodOf(profile.Names(), m.ID()))] = m.ID()
 		if m.Cumulative().Samples >= fewestCalls {
-			c.records.Add(compilation.Record{Method: methodOf(profile.Names(), m.ID()), Time: end, Level: compilation.LevelProfiled, OSR: compilation.NoOSR})
+			c.records.Add(compilation.Record{Method: methodOf(profile.Names(), m.ID()), Time: c.end, Level: compilation.LevelProfiled, OSR: compilation.NoOSR})
 		}
 	}
 	if records == nil {
@@ -80,7 +81,7 @@ func ReadCachedProfile(records io.Reader, profile *ccmap.Snapshot) (*Cached, err
 	}
 	log, err := compilation.Read(records)
 	for _, r := range log.Records {
-		if r.Level == 0 && r.Time > end {
+		if r.Level == 0 && r.Time == c.end {
 			c.records.Add(r)
 		}
 	}
@@ -240,8 +241,12 @@ func (p *Profiler) wrong(m compilation.Method) (out bool) {
 	if p.cached == nil {
 		return false
 	}
+	at := p.cached.end // whose profile was wrong: a better one begins anew
+	if p.cached.methods == nil {
+		at = time.Now().UnixNano()
+	}
 	p.cached.mu.Lock()
-	r, out := p.cached.records.Wrong(m, time.Now().UnixNano())
+	r, out := p.cached.records.Wrong(m, at)
 	p.cached.mu.Unlock()
 	if r.Wrong > 0 {
 		p.note(r)

@@ -57,7 +57,8 @@
 //
 // A function is "file:name", with "@line:column" of its declaration if it is a lambda or
 // nested. A file is "file:<toplevel>". A builtin has its own name, after the exact type
-// of its receiver if it has one. Builtins are on the stack of a sample only if they call
+// of its receiver if it has one. Functions have bodies, hashes of their code ([ccmap.Method]);
+// a program is read for them once, at the first sample in one of its functions. Builtins are on the stack of a sample only if they call
 // functions back.
 //
 // # Callbacks

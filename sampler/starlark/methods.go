@@ -58,6 +58,7 @@ func (m *methods) function(f *starlark.Function) ccmap.MethodID {
 	id, ok := m.functions[d]
 	if !ok {
 		id = m.declare(d)
+		m.names.SetBody(id, bodyOf(f))
 		m.functions[d] = id
 	}
 	return id
