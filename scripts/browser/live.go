@@ -54,7 +54,7 @@ const hurry = `{ const real = window.setTimeout; window.setTimeout = (f, ms, ...
 
 // day returns the JavaScript heap of a page that follows a session, after it has drawn few profiles, and many.
 func (b *browsing) day(ctx context.Context) (string, error) {
-	few, many := int64(100), int64(2000)
+	few, many := int64(100), int64(500)
 	if b.Quick {
 		few, many = 10, 40
 	}

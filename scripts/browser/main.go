@@ -96,7 +96,7 @@ var liveRows = []struct {
 	measure     func(*browsing, context.Context) (string, error)
 }{
 	{"ten times the nodes: server answers after; graph drawn after; most memory of the server", "≤ 8 s", (*browsing).large},
-	{"heap of a page that has drawn 100 profiles of a session; 2,000, as a day has at least", "≤ 60 MB", (*browsing).day},
+	{"heap of a page that has drawn 100 profiles of a session; 500", "≤ 60 MB", (*browsing).day},
 	{"daemon of 20 targets of 100,000 nodes, of a core: alone; with 20 pages", "≤ 2 % more", (*browsing).manyPages},
 }
 
