@@ -9,7 +9,6 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"time"
 
@@ -19,7 +18,6 @@ import (
 	"github.com/ccmapd/ccmapd/ccmap"
 	"github.com/ccmapd/ccmapd/cmd/internal/usage"
 	"github.com/ccmapd/ccmapd/daemon/client"
-	"github.com/ccmapd/ccmapd/internal/advice"
 	"github.com/ccmapd/ccmapd/internal/figure"
 	"github.com/ccmapd/ccmapd/internal/fleet"
 	"github.com/ccmapd/ccmapd/internal/store"
@@ -153,49 +151,23 @@ its own, @hub/class-N:TARGET. The largest one is @hub/best:TARGET.
 	return all
 }
 
-// get asks the hub that the flags name, or else that of this user.
-func (f *fleetFlags) get(ctx context.Context, into any, query url.Values, route string) error {
+// hub returns the hub that the flags name, or else that of this user.
+func (f *fleetFlags) hub() fleetHub {
 	h := hubHere(os.Getenv)
 	h = client.Hub{URL: cmp.Or(f.url, h.URL), TokenFile: cmp.Or(f.token, h.TokenFile), CAFile: cmp.Or(f.ca, h.CAFile)}
-	err := h.Get(ctx, into, query, route)
-	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) {
-		return explainRead(err)
-	}
-	return err
-}
-
-// list returns the builds of a target, or all.
-func (f *fleetFlags) list(ctx context.Context, target string) (list []fleet.Build, err error) {
-	query := url.Values{}
-	if target != "" {
-		query.Set("target", target)
-	}
-	err = f.get(ctx, &list, query, "builds")
-	return list, err
-}
-
-// fleetTarget is a target of a fleet.
-type fleetTarget struct {
-	Target    string    `json:"target"`
-	Builds    int       `json:"builds"`    // of all units
-	Instances int       `json:"instances"` // of the build that was updated last
-	Samples   int64     `json:"samples"`   // of all builds
-	Outliers  int       `json:"outliers"`
-	Updated   time.Time `json:"updated"`
+	return fleetHub{func(ctx context.Context, into any, query url.Values, route string) error {
+		err := h.Get(ctx, into, query, route)
+		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) {
+			return explainRead(err)
+		}
+		return err
+	}}
 }
 
 func (f *fleetFlags) targets(ctx context.Context, env *environment) error {
-	builds, err := f.list(ctx, "")
+	targets, err := f.hub().targets(ctx)
 	if err != nil {
 		return err
-	}
-	targets := []fleetTarget{}
-	for _, b := range builds { // by target, the last update first
-		if n := len(targets); n == 0 || targets[n-1].Target != b.Target {
-			targets = append(targets, fleetTarget{Target: b.Target, Instances: b.Instances, Updated: b.Updated})
-		}
-		t := &targets[len(targets)-1]
-		t.Builds, t.Samples, t.Outliers = t.Builds+1, t.Samples+b.Samples, t.Outliers+b.Outliers
 	}
 	if f.asJSON {
 		return terminal.WriteJSON(env.stdout, targets)
@@ -224,7 +196,7 @@ func printTable(env *environment, t *terminal.Table, none string) error {
 func dateOf(t time.Time) string { return t.Local().Format(time.DateTime) }
 
 func (f *fleetFlags) builds(ctx context.Context, env *environment, args []string) error {
-	list, err := f.list(ctx, strings.Join(args, ""))
+	list, err := f.hub().builds(ctx, strings.Join(args, ""))
 	if err != nil {
 		return err
 	}
@@ -250,43 +222,8 @@ func settledText(percent float64) string {
 	return figure.Percent(percent)
 }
 
-// eventOf returns the event of a unit as a hub writes it.
-func eventOf(unit string) string {
-	kind, base, _ := strings.Cut(unit, "/")
-	return store.Event(ccmap.NewUnit(kind, base))
-}
-
-// describe asks for all that the hub says of TARGET[@BUILD].
-func (f *fleetFlags) describe(ctx context.Context, name string) (d fleet.Description, err error) {
-	target, build, _ := strings.Cut(name, "@")
-	list, err := f.list(ctx, target)
-	if err != nil {
-		return d, err
-	}
-	own := slices.DeleteFunc(list, func(b fleet.Build) bool { return eventOf(b.Unit) != f.event })
-	some := slices.DeleteFunc(slices.Clone(own), func(b fleet.Build) bool { return !strings.HasPrefix(b.Build, build) })
-	var ids []string
-	for _, b := range own {
-		ids = append(ids, b.Build)
-	}
-	switch {
-	case len(own) == 0:
-		return d, &advice.Error{Code: advice.CodeNoTarget, Err: fmt.Errorf("the hub has no profile of %q, event %s", target, f.event),
-			Hint: "'ccmapd fleet builds' lists what there is."}
-	case len(some) == 0:
-		return d, &advice.Error{Code: advice.CodeNoTarget, Candidates: ids, Err: fmt.Errorf("%s has no build %s", target, build),
-			Hint: "'ccmapd fleet builds' lists what there is."}
-	case len(some) > 1 && build != "" && some[0].Build != build:
-		return d, &advice.Error{Code: advice.CodeUsage, Candidates: ids, Err: fmt.Errorf("build %s of %s may be %d builds", build, target, len(some)),
-			Hint: "Perhaps " + terminal.OrList(ids) + "."}
-	}
-	query := url.Values{"target": {target}, "build": {some[0].Build}, "unit": {some[0].Unit}}
-	err = f.get(ctx, &d, query, "build")
-	return d, err
-}
-
 func (f *fleetFlags) show(ctx context.Context, env *environment, name string) error {
-	d, err := f.describe(ctx, name)
+	d, err := f.hub().describe(ctx, name, f.event)
 	if err != nil {
 		return err
 	}
@@ -339,7 +276,7 @@ func plusMinus(l *fleet.LeftOut) string {
 }
 
 func (f *fleetFlags) classes(ctx context.Context, env *environment, name string) error {
-	d, err := f.describe(ctx, name)
+	d, err := f.hub().describe(ctx, name, f.event)
 	if err != nil {
 		return err
 	}
@@ -366,12 +303,8 @@ func (f *fleetFlags) classes(ctx context.Context, env *environment, name string)
 }
 
 func (f *fleetFlags) outliers(ctx context.Context, env *environment, args []string) error {
-	var list []fleet.OutlierOf
-	query := url.Values{}
-	if len(args) > 0 {
-		query.Set("target", args[0])
-	}
-	if err := f.get(ctx, &list, query, "outliers"); err != nil {
+	list, err := f.hub().outliers(ctx, strings.Join(args, ""))
+	if err != nil {
 		return err
 	}
 	if f.asJSON {

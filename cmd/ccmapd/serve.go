@@ -100,7 +100,7 @@ func runServe(ctx context.Context, env *environment, f serveFlags) error {
 		return err
 	}
 	server, err := api.New(api.Options{
-		Pages:  shell,
+		Pages: shell, Fleet: pagesOfDaemon(d.Config),
 		Daemon: d, Version: buildVersion(), Engines: inBounds(env.engines, d), Logger: log, Spent: d.Spent,
 		Memory: d.Config().Budget.Memory, CPU: d.Config().Budget.CPU,
 		Socket: listen.Socket, Opened: sockets, Open: listen.Open, Group: listen.Group, TCP: listen.TCP, WebConfig: listen.WebConfig,

@@ -44,6 +44,7 @@ const uiExample = `  ccmapd ui web.pb.gz                     a file
   ccmapd ui best:web web.pb.gz            a stored profile and a file
   ccmapd ui                               all targets of the daemon
   ccmapd ui @web                          one of them
+  ccmapd ui @hub                          what the hub of the fleet has
   ccmapd ui --source . web.pb.gz          with lines of the source files here
   ccmapd ui --no-open --port 8080 a.json  over 'ssh -L 8080:127.0.0.1:8080 HOST'`
 
@@ -104,7 +105,11 @@ func runUI(ctx context.Context, env *environment, f uiFlags, args []string) erro
 		if err := env.process.NoNewPrivileges(); err != nil {
 			return err
 		}
-		return s.run(ctx, d.Proxy(), page)
+		data := d.Proxy()
+		if env.reader.Hub.URL != "" {
+			data = besideDaemon(api.Local(api.LocalOptions{Version: buildVersion(), Fleet: pagesOfUser(*env.reader.Hub)}), data)
+		}
+		return s.run(ctx, data, page)
 	}
 	if err := s.confine(); err != nil {
 		return err
@@ -116,12 +121,18 @@ func runUI(ctx context.Context, env *environment, f uiFlags, args []string) erro
 	return s.run(ctx, api.Local(api.LocalOptions{Version: buildVersion(), Files: files}), pageOfFiles(len(files)))
 }
 
+// hubName is the argument that means the page of the fleet. It needs no daemon.
+const hubName = "@hub"
+
 // proxiedPage returns the daemon that the arguments mean, and the page to begin with; false: they mean files.
 func proxiedPage(ctx context.Context, args []string) (d client.Daemon, page string, ok bool, err error) {
 	if len(args) > 1 {
 		return d, "", false, nil
 	}
 	page = "/"
+	if len(args) == 1 && args[0] == hubName {
+		return d, "/fleet", true, nil
+	}
 	if len(args) == 1 {
 		var ref string
 		if d, ref, ok = client.ParseDaemon(args[0]); !ok || d.URL != nil {

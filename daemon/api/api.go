@@ -103,6 +103,9 @@ type Options struct {
 	// FullMetrics adds what no alert asks for to the metrics: 26 series a target in place of 12, and times by route.
 	FullMetrics bool
 
+	// Fleet is the hub whose profiles have references as @hub/best:NAME, for those who may read all; nil: there is none.
+	Fleet Fleet
+
 	// Pages are what browsers get on TCP, beside the routes; nil: none.
 	Pages *pages.Shell
 
@@ -121,29 +124,31 @@ type Server struct {
 	profiles Profiles
 	embedded bool   // in a program that has bounds of its own
 	files    []File // of this process, file:1 and so on; nil for a daemon
+	others   bool   // the fleet has all references that this process has not
 	group    int    // -1: none
 	user     int
 	handler  http.Handler
 
-	recent   *recent
-	shares   *shares
-	pace     *pace
-	uploads  *uploads
-	archive  *archive
-	doctors  *doctors
-	metrics  *metrics
-	guard    *guard
-	crowd    *crowd
-	gate     *gate // nil: there is no web configuration
-	refusals *refusals
-	scope    func() process.Scope // in force; tests have their own
-	audit    *audit.Log
-	header   time.Duration      // that a request's header may take; tests have a longer one
-	stall    time.Duration      // that a body may make no progress; tests have a shorter one
-	streams  *guard             // of events
-	waits    *guard             // over TCP, for samples of the next time
-	ends     context.CancelFunc // of all answers that have no end of their own
-	ending   context.Context
+	recent     *recent
+	shares     *shares
+	pace       *pace
+	uploads    *uploads
+	archive    *archive
+	doctors    *doctors
+	metrics    *metrics
+	guard      *guard
+	crowd      *crowd
+	gate       *gate // nil: there is no web configuration
+	refusals   *refusals
+	scope      func() process.Scope // in force; tests have their own
+	audit      *audit.Log
+	header     time.Duration      // that a request's header may take; tests have a longer one
+	stall      time.Duration      // that a body may make no progress; tests have a shorter one
+	streams    *guard             // of events
+	fleetTurns chan struct{}      // holds a token for each request to the hub
+	waits      *guard             // over TCP, for samples of the next time
+	ends       context.CancelFunc // of all answers that have no end of their own
+	ending     context.Context
 
 	listeners []listener
 }
@@ -186,7 +191,7 @@ func makeServer(p Profiles, o Options) *Server {
 		pace: pace, options: o, profiles: p, group: -1, user: os.Geteuid(), header: headerTime, stall: stallTime, refusals: &refusals{log: o.Logger}, scope: process.ReadScope, audit: newAudit(o),
 		recent: newRecent(p), shares: newShares(spent), uploads: newUploads(time.Now, o.Memory, o.CPU), doctors: newDoctors(o.Engines),
 		guard: newGuard(mostConnections, mostOverTCP, mostOfOneUser), streams: newGuard(mostStreams, mostStreamsOnTCP, mostStreamsOfUser),
-		waits: newGuard(mostWaits, mostWaits, mostWaitsOfUser),
+		fleetTurns: make(chan struct{}, mostOfFleet), waits: newGuard(mostWaits, mostWaits, mostWaitsOfUser),
 	}
 	s.archive = newArchive(s.uploads)
 	s.ending, s.ends = context.WithCancel(context.Background())
@@ -249,6 +254,7 @@ func (s *Server) routes() http.Handler {
 		{"POST /v1/uploads", anybody, (*call).upload},
 		{"GET /v1/events", anybody, (*call).events},
 		{"GET /v1/doctor", anybody, (*call).doctor},
+		{"GET /v1/fleet/{about}", readers, (*call).askFleet},
 		{"GET /v1/p/{ref}/tuning", anybody, (*call).tuning},
 	}...) {
 		mux.Handle(r.pattern, s.metrics.timed(r.pattern, s.route(r.needs, r.answer)))

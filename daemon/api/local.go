@@ -20,17 +20,19 @@ type LocalOptions struct {
 	Version  string             // of the program
 	Files    []File             // that it has read
 	Sessions map[string]Session // that sample, by name
+	Fleet    Fleet              // has all other profiles; nil: there are none
 }
 
 // Local returns the routes below /v1 that read, and uploads, for a program that shows files and sessions to its own
 // user. The program has to permit requests, and to check their Host. Requests that a page of another origin has a
 // browser send are refused, by Sec-Fetch-Site and Origin. The options must not change any more.
 func Local(o LocalOptions) http.Handler {
-	s := makeServer(hosted(o.Sessions), Options{Logger: slog.New(slog.DiscardHandler), Version: o.Version})
-	s.files = o.Files
+	s := makeServer(hosted(o.Sessions), Options{Logger: slog.New(slog.DiscardHandler), Version: o.Version, Fleet: o.Fleet})
+	s.files, s.others = o.Files, len(o.Sessions) == 0
 	return s.toReaders(append(readingRoutes(), []route{
 		{"GET /v1/info", anybody, (*call).localInfo},
 		{"GET /v1/profiles", anybody, (*call).listFiles},
+		{"GET /v1/fleet/{about}", anybody, (*call).askFleet},
 		{"POST /v1/uploads", anybody, (*call).upload},
 	}...))
 }

@@ -37,6 +37,8 @@ var errNoRef = &view.Error{Code: view.CodeNoTarget, Err: errors.New("there is no
 func (c *call) snapshot(ref, event string) (s *ccmap.Snapshot, err error) {
 	kind, rest, _ := strings.Cut(ref, ":")
 	switch {
+	case c.isOfFleet(ref):
+		return c.ofFleet(ref, event)
 	case kind == liveKind:
 		s, err = c.live(rest, isOfWaits(event))
 	case kind == uploadKind:

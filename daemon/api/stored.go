@@ -49,7 +49,9 @@ func (c *call) stored(ref, event string) (*ccmap.Snapshot, error) {
 	if err != nil {
 		return nil, err
 	}
-	return c.archive.get(c, reader, entries)
+	return c.archive.get(c, nameOf(entries), func(ctx context.Context, l *load) (*ccmap.Snapshot, error) {
+		return c.archive.read(ctx, c.shares, l, func(o export.ReadOptions) (*ccmap.Map, error) { return reader.Within(o).Sum(entries) }, 0)
+	})
 }
 
 // recentKind is the kind of references to the latest profile, stored or not.
@@ -82,12 +84,14 @@ func newArchive(account *uploads) *archive {
 	return &archive{account: account, of: make(map[string]*archived)}
 }
 
-// get returns the sum of entries, as the peer of a call sees it.
-func (a *archive) get(c *call, reader *store.Reader, entries []store.Entry) (*ccmap.Snapshot, error) {
-	of := nameOf(entries)
+// reading reads a profile that others may wait for, too. The load is what it takes.
+type reading func(context.Context, *load) (*ccmap.Snapshot, error)
+
+// get returns the profile of a name, as the peer of a call sees it.
+func (a *archive) get(c *call, of string, read reading) (*ccmap.Snapshot, error) {
 	one, first := a.find(of)
 	if first {
-		a.fill(c, of, one, reader, entries)
+		a.fill(c, of, one, read)
 	}
 	select {
 	case <-one.ready:
@@ -100,12 +104,12 @@ func (a *archive) get(c *call, reader *store.Reader, entries []store.Entry) (*cc
 	return one.snapshot.WithoutLabels(), nil
 }
 
-// fill reads entries for all that wait for them, even if the client that was first leaves.
-func (a *archive) fill(c *call, of string, one *archived, reader *store.Reader, entries []store.Entry) {
+// fill reads a profile for all that wait for it, even if the client that was first leaves.
+func (a *archive) fill(c *call, of string, one *archived, read reading) {
 	one.err = errBroken // for the others that wait, if reading panics
 	defer a.forgetLater(of, one)
 	defer close(one.ready)
-	one.snapshot, one.err = a.read(context.WithoutCancel(c.Context()), c.shares, one.load, reader, entries)
+	one.snapshot, one.err = read(context.WithoutCancel(c.Context()), one.load)
 }
 
 // nameOf names entries: files never change, and what is running has another end each time.
@@ -143,17 +147,17 @@ func (a *archive) forgetLater(of string, one *archived) {
 	})
 }
 
-// read reads entries and adds them up, within the account.
-func (a *archive) read(ctx context.Context, turns *shares, l *load, reader *store.Reader, entries []store.Entry) (sum *ccmap.Snapshot, err error) {
+// read has a map read, within the account. So many bytes of it are there already.
+func (a *archive) read(ctx context.Context, turns *shares, l *load, read func(export.ReadOptions) (*ccmap.Map, error), there int64) (sum *ccmap.Snapshot, err error) {
 	if err := a.account.mayRead(); err != nil {
 		return nil, err
 	}
-	reader = reader.Within(export.ReadOptions{
+	within := export.ReadOptions{
 		MaxMemory: min(mostUploadMemory, a.account.most), MaxSteps: mostUploadSteps,
-		Reserve: func(bytes int64) error { return l.set(0, bytes) },
-	})
+		Reserve: func(bytes int64) error { return l.set(there, bytes) },
+	}
 	err = turns.workInTurn(ctx, a.account.spend, func() error {
-		m, err := reader.Sum(entries)
+		m, err := read(within)
 		if err != nil {
 			return err
 		}
@@ -165,8 +169,12 @@ func (a *archive) read(ctx context.Context, turns *shares, l *load, reader *stor
 
 // explainStored tells a profile that is too large here from one that is damaged.
 func explainStored(err error) error {
-	if errors.Is(err, export.ErrTooLarge) || errors.Is(err, export.ErrMemory) {
+	if isTooLarge(err) {
 		return &view.Error{Code: view.CodeTooLarge, Err: err, Hint: "Read it beside the daemon: 'ccmapd store export' writes it to a file."}
 	}
 	return err
+}
+
+func isTooLarge(err error) bool {
+	return errors.Is(err, export.ErrTooLarge) || errors.Is(err, export.ErrMemory)
 }

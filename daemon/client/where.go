@@ -85,8 +85,11 @@ func escaped(parts []string) []string {
 // kinds are the kinds of references to profiles of a daemon, or of a program that shows files.
 var kinds = []string{"live", "best", "recent", "period", "build", "span", "up", "file"}
 
-// FullRef returns a reference with its kind: NAME alone is the live profile of a target.
+// FullRef returns a reference with its kind: NAME alone is the live profile of a target. Those of a hub have theirs.
 func FullRef(ref string) string {
+	if strings.HasPrefix(ref, hubPrefix) {
+		return ref
+	}
 	if kind, _, found := strings.Cut(ref, ":"); found && slices.Contains(kinds, kind) {
 		return ref
 	}

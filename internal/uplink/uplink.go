@@ -137,7 +137,7 @@ const (
 
 // Builds returns the builds of a target that the hub knows.
 func (h *Hub) Builds(ctx context.Context, target string) (all []Build, err error) {
-	body, err := h.get(ctx, mostBuilds, "builds", url.Values{"target": {target}})
+	body, err := h.Get(ctx, mostBuilds, url.Values{"target": {target}}, "builds")
 	if err == nil {
 		err = json.Unmarshal(body, &all)
 	}
@@ -150,16 +150,18 @@ func (h *Hub) Builds(ctx context.Context, target string) (all []Build, err error
 // Best returns the best profile of a build, as the hub has sent it: nothing of it was read. The error wraps
 // [fs.ErrNotExist] if the hub has none.
 func (h *Hub) Best(ctx context.Context, of Build) ([]byte, error) {
-	body, err := h.get(ctx, mostBest, "best", url.Values{"target": {of.Target}, "build": {of.Build}, "unit": {of.Unit}})
+	body, err := h.Get(ctx, mostBest, url.Values{"target": {of.Target}, "build": {of.Build}, "unit": {of.Unit}}, "best")
 	if err != nil {
 		return nil, fmt.Errorf("get a profile of the hub: %w", err)
 	}
 	return body, nil
 }
 
-func (h *Hub) get(ctx context.Context, most int64, route string, query url.Values) ([]byte, error) {
+// Get returns the answer of a route below /v1, of at most so many bytes, as the hub has sent it. The error wraps
+// [fs.ErrNotExist] if there is no such thing.
+func (h *Hub) Get(ctx context.Context, most int64, query url.Values, parts ...string) ([]byte, error) {
 	return h.ask(ctx, http.StatusOK, most, func(ctx context.Context) (*http.Response, error) {
-		return h.server.Get(ctx, query.Encode(), "", "v1", route)
+		return h.server.Get(ctx, query.Encode(), "", append([]string{"v1"}, parts...)...)
 	})
 }
 

@@ -2,6 +2,7 @@
 //
 //	go -C scripts run ./browser           some minutes, on a machine that is calm; writes a portion of docs/browser.md
 //	go -C scripts run ./browser -quick    a profile of 20,000 nodes, a few rounds
+//	go -C scripts run ./browser -only 'ccmapd,ten*'     prints its column, and some of the last rows
 //
 // Times are the page's own clock: from the navigation, or from the click, to the frame after the one that has the
 // picture. Chromium is headless, without a GPU, and so runs on the same processors as the server.
@@ -61,6 +62,9 @@ func (b *browsing) run(ctx context.Context) error {
 	if err := campaign.Once(pprof, func() error { return buildPprof(ctx, pprof) }); err != nil {
 		return err
 	}
+	if b.Only != "" {
+		return b.saySome(ctx)
+	}
 	table := report.Table{Head: []string{"", "ccmapd", "pprof", "to reach"}}
 	columns := make([]figures, 0, 2)
 	for _, s := range []site{ours(b), theirs(b, pprof)} {
@@ -74,13 +78,60 @@ func (b *browsing) run(ctx context.Context) error {
 	for i, row := range rows {
 		table.Row(row[0], columns[0][i], columns[1][i], row[1])
 	}
+	for _, l := range liveRows {
+		b.Say("measuring %s", l.name)
+		figure, err := l.measure(b, ctx)
+		if err != nil {
+			return fmt.Errorf("%s: %w", l.name, err)
+		}
+		table.Row(l.name, figure, "–", l.reach)
+	}
 	head := fmt.Sprintf("%s %s nodes, %s, headless; load %.1f.\n\n", report.Measured(time.Now()), report.Count(float64(b.nodes)), chromiumVersion(ctx), report.LoadAverage())
 	return b.Write("scripts/browser", head+table.String())
+}
+
+// liveRows are rows that have no counterpart.
+var liveRows = []struct {
+	name, reach string
+	measure     func(*browsing, context.Context) (string, error)
+}{
+	{"ten times the nodes: server answers after; graph drawn after; most memory of the server", "≤ 8 s", (*browsing).large},
+	{"heap of a page that has drawn 100 profiles of a session; 500", "≤ 60 MB", (*browsing).day},
+	{"daemon of 20 targets of 100,000 nodes, of a core: alone; with 20 pages", "≤ 2 % more", (*browsing).manyPages},
+}
+
+// saySome prints what is wanted by -only: the column of ccmapd, and some of the last rows.
+func (b *browsing) saySome(ctx context.Context) error {
+	if b.Wants("ccmapd") {
+		f, err := b.measure(ctx, ours(b))
+		if err != nil {
+			return err
+		}
+		for i, row := range rows {
+			fmt.Printf("%s: %s\n", row[0], f[i])
+		}
+	}
+	for _, l := range liveRows {
+		if !b.Wants(l.name) {
+			continue
+		}
+		figure, err := l.measure(b, ctx)
+		if err != nil {
+			return fmt.Errorf("%s: %w", l.name, err)
+		}
+		fmt.Printf("%s: %s\n", l.name, figure)
+	}
+	return nil
 }
 
 // writeProfile writes a profile whose stacks leave each other anywhere and go on for a while, as those of a large
 // program do.
 func writeProfile(path string, size int, seed uint64) error {
+	return export.WriteFile(path, thicket(size, seed).Snapshot())
+}
+
+// thicket returns the map of such a program.
+func thicket(size int, seed uint64) *ccmap.Map {
 	m, rng := ccmap.New(ccmap.Options{}), rand.New(rand.NewPCG(1, seed))
 	m.Meta().Target.Executable = "/usr/bin/service"
 	methods := make([]ccmap.MethodID, 5000)
@@ -99,7 +150,7 @@ func writeProfile(path string, size int, seed uint64) error {
 		}
 		m.Add(at, ccmap.Counters{Samples: 1, Time: int64(1e7 * (1 + rng.ExpFloat64()*20))})
 	}
-	return export.WriteFile(path, m.Snapshot())
+	return m
 }
 
 // at returns the part-th quantile of values.

@@ -14,12 +14,13 @@ import (
 
 // site is a web view of a profile.
 type site struct {
-	name  string
-	start func(context.Context) (address string, cmd *exec.Cmd, err error)
-	drawn string // is true when the picture is there
-	hover string // moves the pointer over the graph, to a place of its number i
-	zoom  string // clicks on a frame; and again, to come back
-	reads []read // questions of the page's own server
+	name    string
+	start   func(context.Context) (address string, cmd *exec.Cmd, err error)
+	picture string // is true when a picture is there
+	drawn   string // … and it is whole
+	hover   string // moves the pointer over the graph, to a place of its number i
+	zoom    string // clicks on a frame; and again, to come back
+	reads   []read // questions of the page's own server
 }
 
 // read is a question that a page asks.
@@ -31,9 +32,10 @@ func ours(b *browsing) site {
 		const at = { clientX: r.left + 40, clientY: r.top + 20 * level + 10, bubbles: true };
 		c.dispatchEvent(new MouseEvent("click", at))`
 	return site{
-		name:  "ccmapd",
-		start: func(ctx context.Context) (string, *exec.Cmd, error) { return startOurs(ctx, b.Ccmapd, b.profile) },
-		drawn: `document.body.dataset.state === "shown" && Number(document.querySelector(".flame")?.dataset.drawn) > 0`,
+		name:    "ccmapd",
+		start:   func(ctx context.Context) (string, *exec.Cmd, error) { return startOurs(ctx, b.Ccmapd, b.profile) },
+		picture: `Number(document.querySelector(".flame")?.dataset.drawn) > 0`,
+		drawn:   `document.body.dataset.state === "shown" && Number(document.querySelector(".flame")?.dataset.drawn) > 0`,
 		hover: `{ const c = document.querySelector(".flame canvas"), r = c.getBoundingClientRect();
 			c.dispatchEvent(new MouseEvent("mousemove", { clientX: r.left + 20 + 17 * i, clientY: r.top + 20 * (1 + i % 8) + 10, bubbles: true })) }`,
 		zoom: `{ const level = 2; if (location.search.includes("root=")) history.back(); else { ` + clickAt + ` } }
@@ -48,9 +50,9 @@ func ours(b *browsing) site {
 // theirs is google/pprof's.
 func theirs(b *browsing, pprof string) site {
 	return site{
-		name:  "pprof",
-		start: func(ctx context.Context) (string, *exec.Cmd, error) { return startTheirs(ctx, pprof, b.profile) },
-		drawn: `document.querySelectorAll(".boxbg").length > 1`,
+		name:    "pprof",
+		start:   func(ctx context.Context) (string, *exec.Cmd, error) { return startTheirs(ctx, pprof, b.profile) },
+		picture: `document.querySelectorAll(".boxbg").length > 1`, drawn: `document.querySelectorAll(".boxbg").length > 1`,
 		hover: `{ const all = document.querySelectorAll(".boxbg"), e = all[i % all.length]; e.dispatchEvent(new MouseEvent("mouseenter")) }`,
 		zoom: `{ const all = document.querySelectorAll(".boxbg"); const e = all[Math.min(3, all.length - 1)];
 			e.dispatchEvent(new MouseEvent("mousedown", { bubbles: true })); e.dispatchEvent(new MouseEvent("click", { bubbles: true })) }`,

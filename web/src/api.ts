@@ -67,6 +67,11 @@ async function problemOf(answer: Response): Promise<Problem> {
   }
 }
 
+// ofFiles finds answers about files alone, which never change.
+const ofFiles = /^\/v1\/(p\/file%3A|\w+\?a=file%3A\d+&b=file%3A\d+(&|$))/;
+
+const mostBefore = 20;
+
 interface Answer { tag: string; value: any }
 type Params = Record<string, string | number | boolean | undefined>;
 
@@ -75,13 +80,21 @@ export class Remote implements Source {
   private leaving = new AbortController();
   private entered: Promise<void> | null = null;
   private answers = new Map<string, Answer>(); // of the page that is shown, by address
+  private before = new Map<string, Answer>(); // of pages of before, the latest last: a zoom has the same graph, and so has the way back
   private isAgain = false; // the page is drawn anew, from what was polled
   askAfter = 0; // ms: not before that the server wants to be asked again
+
+  private get event(): string { return new URLSearchParams(location.search).get("event") ?? ""; } // "": the usual one
 
   leave(): void {
     this.leaving.abort();
     this.leaving = new AbortController();
-    this.answers.clear();
+    for (const [address, answer] of this.answers) {
+      this.before.delete(address);
+      this.before.set(address, answer);
+    }
+    for (const address of [...this.before.keys()].slice(0, -mostBefore)) this.before.delete(address);
+    this.answers = new Map();
     this.askAfter = 0;
   }
 
@@ -125,13 +138,14 @@ export class Remote implements Source {
     const address = "/v1/" + route + (query.size > 0 ? "?" + query : "");
     const known = this.isAgain ? this.answers.get(address) : undefined;
     if (known) return known.value;
-    const answers = this.answers, answer = await this.ask(address, null);
+    const answers = this.answers, before = this.before.get(address);
+    const answer = before && ofFiles.test(address) ? before : await this.ask(address, before ?? null);
     answers.set(address, answer);
     return answer.value;
   }
 
   private of(ref: string, view: string, params: Params = {}): Promise<any> {
-    return this.get("p/" + encodeURIComponent(ref) + "/" + view, params);
+    return this.get("p/" + encodeURIComponent(ref) + "/" + view, { event: view === "tuning" ? "" : this.event, ...params });
   }
 
   async profiles() {
@@ -161,13 +175,14 @@ export class Remote implements Source {
   heat(ref: string, path: string) { return this.of(ref, "heat", { method: path }); }
 
   async flamediff(a: string, b: string, q: FlameQuery) {
-    return fromJSON(await this.get("flamediff", { a, b, by: q.by, width: q.width, root: q.root }));
+    return fromJSON(await this.get("flamediff", { a, b, event: this.event, by: q.by, width: q.width, root: q.root }));
   }
 
-  overlap(a: string, b: string, by: string) { return this.get("overlap", { a, b, by }); }
-  diff(a: string, b: string, by: string) { return this.get("diff", { a, b, by }); }
+  overlap(a: string, b: string, by: string) { return this.get("overlap", { a, b, event: this.event, by }); }
+  diff(a: string, b: string, by: string) { return this.get("diff", { a, b, event: this.event, by }); }
 
   receivers(ref: string, recent: boolean) { return this.of(ref, "receivers", { limit: 100, recent }); }
+  fleet(about: string, name = "") { return this.get("fleet/" + about, { name, event: name && this.event }); }
   tuning(ref: string, step: string) { return this.of(ref, "tuning", { step }); }
   doctor(pid: string) { return this.get("doctor", { pid }); }
 }

@@ -8,17 +8,17 @@ export function packageOf(name: string): string {
   return dot < 0 ? head : head.slice(0, dot);
 }
 
-const known = new Map<string, number>(); // hues by package
+const known = new Map<string, number>(); // hues of packages, by names of methods
 
 function hueOf(name: string): number {
-  const p = packageOf(name);
-  let hue = known.get(p);
+  let hue = known.get(name);
   if (hue === undefined) {
+    const p = packageOf(name);
     let hash = 2166136261; // FNV-1a
     for (let i = 0; i < p.length && i < 256; i++) hash = Math.imul(hash ^ p.charCodeAt(i), 16777619);
     hue = (hash >>> 8) % 360;
     if (known.size > 10_000) known.clear();
-    known.set(p, hue);
+    known.set(name, hue);
   }
   return hue;
 }

@@ -5,7 +5,7 @@ import { type Graph, childrenOf, nameOf, shareOf } from "./graph";
 import { changeColour, frameColour } from "./colour";
 import { CanvasPen, type Pen, SVGPen } from "./pen";
 
-const rowHeight = 20, charWidth = 6.7, padding = 3, leastWidth = 0.4; // px
+const rowHeight = 20, charWidth = 6.7, padding = 3, leastWidth = 0.4, leastText = 3 * charWidth + 2 * padding; // px
 const highest = 8192, sharp = 2, svgType = "image/svg+xml"; // of pictures: px, pixels to a px
 
 export interface FlameActions { pick(frame: number): void; zoom(frame: number): void; focus(frame: number): void }
@@ -25,6 +25,7 @@ export class Flame {
   private picked = -1;
   private marks: Uint8Array | null = null;
   private filled = -1; // the last pixel of a row with frames that are narrower
+  private size = ""; // of the last picture
   drawn = 0; // frames of the last picture
 
   // up: the callers are above what they call, and the root is at the bottom.
@@ -33,7 +34,7 @@ export class Flame {
     this.canvas.addEventListener("mousemove", (e) => this.hover(e));
     this.canvas.addEventListener("click", (e) => { const i = this.at(e); if (i >= 0) this.actions.zoom(i); });
     this.canvas.addEventListener("dblclick", (e) => { const i = this.at(e); if (i >= 0) this.actions.focus(i); });
-    new ResizeObserver(() => this.draw()).observe(this.element);
+    new ResizeObserver(() => { if (this.size !== this.sizeNow()) this.draw(); }).observe(this.element); // which is told of the first size, too
   }
 
   show(graph: Graph, root: number, marks: Uint8Array | null): void {
@@ -65,9 +66,12 @@ export class Flame {
     requestAnimationFrame(() => { this.waiting = false; this.paint(); });
   }
 
+  private sizeNow(): string { return this.element.clientWidth + " " + this.element.clientHeight + " " + devicePixelRatio; }
+
   private paint(): void {
     const g = this.graph;
     if (!g) return;
+    this.size = this.sizeNow();
     const ratio = devicePixelRatio || 1, width = this.element.clientWidth, height = this.element.clientHeight;
     this.canvas.width = width * ratio;
     this.canvas.height = height * ratio;
@@ -118,13 +122,15 @@ export class Flame {
     if (change) c.hatch(x, y, w, rowHeight - 1, change.points > 0);
     if (i === this.picked) c.outline(x + 1, y + 1, Math.max(w - 2.5, 1), rowHeight - 3);
     this.drawn++;
+    if (w < leastText) return; // names are long to look at
     const sign = change ? (change.points > 0 ? "▲" : "▼") : "";
     this.text(c, sign + short(shown(nameOf(g, i), 200)), x, y, w);
   }
 
   private rest(c: Pen, g: Graph, i: number, y: number): void {
-    const { left, width } = restPlace(g, i), w = width * this.scale;
+    const w = restWidth(g, i) * this.scale;
     if (w < leastWidth) return;
+    const left = restLeft(g, i);
     c.rect(this.x(g, left), y, Math.max(w - 0.5, 0.5), rowHeight - 1, "#b6bcc4");
     this.text(c, "(" + g.more[i] + " more)", this.x(g, left), y, w);
   }
@@ -144,7 +150,7 @@ export class Flame {
     const left = (e.clientX - box.left) / this.scale + g.left[this.root];
     const hit = this.rows[row]?.find((i) => left >= g.left[i] && left < g.left[i] + g.width[i]);
     if (hit !== undefined) return hit;
-    return this.rows[row - 1]?.find((i) => { const r = restPlace(g, i); return g.more[i] > 0 && left >= r.left && left < r.left + r.width; }) ?? -1;
+    return this.rows[row - 1]?.find((i) => { const begin = restLeft(g, i); return g.more[i] > 0 && left >= begin && left < begin + restWidth(g, i); }) ?? -1;
   }
 
   private hover(e: MouseEvent): void {
@@ -154,12 +160,16 @@ export class Flame {
   }
 }
 
-// restPlace is where what is summed up below a frame is drawn: after the frames that are not.
-function restPlace(g: Graph, i: number): { left: number; width: number } {
-  const below = childrenOf(g, i), end = below[below.length - 1];
+// restLeft is where what is summed up below a frame is drawn: after the frames that are not.
+function restLeft(g: Graph, i: number): number {
+  const end = childrenOf(g, i).at(-1);
+  return end === undefined ? g.left[i] : g.left[end] + g.width[end];
+}
+
+function restWidth(g: Graph, i: number): number {
   let width = 0, sides = 0;
   for (const s of g.sides) if (s.value[0] > 0) { width += s.rest[i] / s.value[0]; sides++; }
-  return { left: end === undefined ? g.left[i] : g.left[end] + g.width[end], width: sides > 0 ? width / sides : 0 };
+  return sides > 0 ? width / sides : 0;
 }
 
 // short leaves the path of a package out of a name.

@@ -22,6 +22,7 @@ export class View {
   private match = -1;
   private graph!: Graph;
   private root = 0;
+  private search = "";
 
   constructor(private c: Context, label: string, up = false) {
     const actions = {
@@ -37,7 +38,7 @@ export class View {
   }
 
   show(graph: Graph, root: number, above: Crumb[], search: string): void {
-    [this.graph, this.root] = [graph, root];
+    [this.graph, this.root, this.search] = [graph, root, search];
     let marks: Uint8Array | null = null;
     if (search !== "") {
       const fold = search === search.toLowerCase();
@@ -76,6 +77,7 @@ export class View {
     if (trails.size > mostTrails) trails.clear();
     const whole = above.length > 0 ? [...above, { id: g.id[0], name: nameOf(g, 0) }] : [{ id: "", name: nameOf(g, 0) }];
     if (i > 0) trails.set(id, whole.concat(path.map((name, k) => ({ id: g.id[ancestor(g, i, path.length - k)], name }))));
+    if (i > 0) this.show(g, i, whole, this.search); // at once; the page has more of what is below in a moment
     change(this.c, { root: i === 0 ? undefined : id, width: undefined });
   }
 }

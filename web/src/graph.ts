@@ -75,8 +75,16 @@ export function titleOf(m: Method): string { return m.signature ? m.method + m.s
 
 const numbers = (list: (number | string)[]): Float64Array => Float64Array.from(list, Number);
 
+const known = new WeakMap<object, Graph>(); // by answer
+
 // fromJSON reads the answer of flame or flamediff.
 export function fromJSON(v: any): Graph {
+  const g = known.get(v) ?? read(v);
+  known.set(v, g);
+  return g;
+}
+
+function read(v: any): Graph {
   const f = v.frames, two = "value_a" in f;
   const side = (end: string): Side => ({
     value: numbers(f["value" + end]), self: numbers(f["self" + end]), rest: numbers(f["rest" + end]), samples: numbers(f["samples" + end]),

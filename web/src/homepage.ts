@@ -37,7 +37,7 @@ export async function homePage(c: Context): Promise<HTMLElement[]> {
     else c.announce("Choose A and B.");
   };
   const out: HTMLElement[] = [];
-  if (ofTargets.length > 0) out.push(h("h1", {}, "Targets"), table("targets", targetColumns(c), ofTargets), h("p", {}, link(c, "Doctor: what may be sampled, and what cures the rest", "doctor", "")));
+  if (ofTargets.length > 0) out.push(h("h1", {}, "Targets"), table("targets", targetColumns(c), ofTargets), h("p", {}, link(c, "Doctor: what may be sampled, and what cures the rest", "doctor", ""), " · ", link(c, "Fleet: builds, classes and outliers of all machines", "fleet", "")));
   if (ofFiles.length > 0 || ofTargets.length === 0) {
     out.push(h("h1", {}, "Profiles"), table("profiles", ([
       { name: "profile", isText: true, cell: (p) => link(c, shown(p.name), "flame", p.ref) }, { name: "of", isText: true, cell: (p) => shown(p.text) },
@@ -61,7 +61,7 @@ function targetColumns(c: Context): Column<Row>[] {
     { name: "interval", cell: (r) => r.target.status.interval_ns > 0 ? quantity(r.target.status.interval_ns, "/nanoseconds") : "" },
     { name: "processes", cell: (r) => r.process ? "" : count(r.target.processes.length) },
     ...sides,
-    { name: "more", isText: true, cell: (r) => r.process ? "" : h("span", {}, link(c, "tuning", "tuning", r.ref), " · ", link(c, "beside the best", "compare", "", { a: "best:" + r.name, b: r.ref })) },
+    { name: "more", isText: true, cell: (r) => r.process ? "" : h("span", {}, link(c, "tuning", "tuning", r.ref), " · ", link(c, "beside the best", "compare", "", { a: "best:" + r.name, b: r.ref }), " · ", link(c, "yesterday", "compare", "", { a: "period:" + r.name + "@yesterday", b: r.ref })) },
     { name: "why, and what helps", isText: true, cell: (r) => why(r.target) },
   ];
 }

@@ -5,6 +5,7 @@ import { h, replace, shown } from "./dom";
 import { flamePage } from "./flamepage";
 import { helpList, listen } from "./keys";
 import { doctorPage } from "./doctorpage";
+import { fleetPage } from "./fleetpage";
 import { homePage } from "./homepage";
 import { queryPage, topPage } from "./listpages";
 import { Live, keep } from "./live";
@@ -17,7 +18,7 @@ import { tuningPage } from "./tuningpage";
 
 const pages: Record<Page, (c: Context) => Promise<HTMLElement[]>> = {
   home: homePage, flame: flamePage, top: topPage, method: queryPage, query: queryPage, receivers: receiversPage, tuning: tuningPage,
-  time: timePage, compare: comparePage, doctor: doctorPage, help: homePage,
+  time: timePage, compare: comparePage, doctor: doctorPage, fleet: fleetPage, help: homePage,
 };
 
 // changes reports whether a page shows what goes on.

@@ -40,6 +40,8 @@ export function choice(c: Context, param: string, label: string, values: [string
 
 // command shows the command that prints the same figures.
 export function command(...words: string[]): HTMLElement {
+  const event = words[0] === "fleet" ? null : new URLSearchParams(location.search).get("event");
+  if (event) words.push("--sample-type", event);
   return h("p", { class: "command" }, copied("ccmapd " + words.filter((w) => w !== "").map(quoted).join(" ")));
 }
 

@@ -118,7 +118,7 @@ func (tb *tab) hear(ev any, from *url.URL) {
 	}
 	tb.mu.Lock()
 	defer tb.mu.Unlock()
-	if tb.refused && strings.Contains(wrong, "status of 403") {
+	if tb.refused && strings.Contains(wrong, "status of ") {
 		return
 	}
 	tb.wrong = append(tb.wrong, wrong)
@@ -171,6 +171,18 @@ func eval[T any](tb *tab, expression string) T {
 		tb.t.Fatalf("%s: %v", expression, err)
 	}
 	return v
+}
+
+// click follows a link or presses a button, by its text.
+func (tb *tab) click(text string) { tb.t.Helper(); tb.clickIn("", text) }
+
+// clickIn does so in the first row of a table that begins with a text.
+func (tb *tab) clickIn(row, text string) {
+	tb.t.Helper()
+	at := fmt.Sprintf(`[...document.querySelectorAll("a, button")].find((e) => e.textContent === %s && (%s === "" || e.closest("tr")?.cells[0].textContent === %[2]s))`, quote(text), quote(row))
+	tb.wait(at)
+	tb.do(chromedp.Evaluate[chromedp.Void](at + ".click()"))
+	tb.wait(`document.body.dataset.state === "shown"`)
 }
 
 // text returns the page as it is read.

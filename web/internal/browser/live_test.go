@@ -69,15 +69,7 @@ func (g *growing) asked() int {
 // much changes in a minute as otherwise in an hour. Other answers are those of more, by path.
 func (g *growing) serve(t *testing.T, path string, more map[string]string) string {
 	t.Helper()
-	shell, err := pages.NewShell(web.Files(), web.Policy)
-	if err != nil {
-		t.Fatal(err)
-	}
-	l, err := pages.Listen(0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	data := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	return servePages(t, path, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if text, ok := more[r.URL.Path]; ok {
 			w.Header().Set("Content-Type", "application/json")
 			fmt.Fprint(w, text)
@@ -87,7 +79,20 @@ func (g *growing) serve(t *testing.T, path string, more map[string]string) strin
 		g.requests++
 		g.mu.Unlock()
 		api.Local(api.LocalOptions{Sessions: map[string]api.Session{"web": g}}).ServeHTTP(w, r)
-	})
+	}))
+}
+
+// servePages serves pages with figures of a handler, at an address that lets a browser in.
+func servePages(t *testing.T, path string, data http.Handler) string {
+	t.Helper()
+	shell, err := pages.NewShell(web.Files(), web.Policy)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := pages.Listen(0)
+	if err != nil {
+		t.Fatal(err)
+	}
 	s := pages.NewServer(l, shell, pages.NewGate(nil), data)
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)

@@ -286,44 +286,6 @@ func pruned(t *testing.T) string {
 	return path
 }
 
-// TestQuestions answers questions of docs/browser.md by the clicks that it says.
-func TestQuestions(t *testing.T) {
-	t.Parallel()
-	a, b := session+"web.pb.gz", session+"later.pb.gz"
-	tb := open(t, startUI(t, nil, a, b))
-	tb.wait(`document.querySelector("h1")?.textContent.startsWith("Verdict: ")`) // is it real: no click
-	click := func(text string) {
-		t.Helper()
-		at := fmt.Sprintf(`[...document.querySelectorAll("a, button")].find((e) => e.textContent === %s)`, quote(text))
-		tb.wait(at)
-		tb.do(chromedp.Evaluate[chromedp.Void](at + ".click()"))
-		tb.wait(`document.body.dataset.state === "shown"`)
-	}
-	search := func(text string) {
-		t.Helper()
-		tb.do(chromedp.Evaluate[chromedp.Void](`{ const e = document.querySelector("input[type=search]"); e.value = ` + quote(text) + `; void e.dispatchEvent(new KeyboardEvent("keydown", {key: "Enter"})) }`))
-	}
-	click("Top")
-	search("mallocgc")
-	tb.wait(`document.querySelector(".found")?.textContent.includes("mallocgc")`)
-	click("runtime.mallocgc") // who calls it
-	tb.wait(`document.querySelector("h1")?.textContent === "runtime.mallocgc"`)
-	tb.checkQuery(b, "runtime.mallocgc")
-	search("net/http.(*conn).serve > net/http.(*response).finishRequest")
-	tb.wait(`document.querySelector("h1")?.textContent.includes("finishRequest")`)
-	tb.checkQuery(b, "net/http.(*conn).serve > net/http.(*response).finishRequest")
-	click("Flame")
-	search("bufio")
-	tb.wait(`document.querySelector(".found")?.textContent.includes("bufio")`)
-	if text := eval[string](tb, `document.querySelector(".found").textContent`); !strings.Contains(text, "% of the whole") {
-		t.Errorf("what bufio costs: %q", text)
-	}
-	click("Profiles")
-	tb.do(chromedp.Evaluate[chromedp.Void](`document.querySelector("input[name=a][value='file:2']").click(); document.querySelector("input[name=b][value='file:1']").click()`))
-	click("Compare A with B")
-	tb.wait(`location.search.includes("a=file") && document.querySelector("h1")?.textContent.startsWith("Verdict: ")`)
-}
-
 // TestPhotograph takes the picture of README and docs/browser.md. With CCMAPD_PHOTOGRAPH=1 it replaces the one that is
 // there; else that must be of the same page, by its size.
 func TestPhotograph(t *testing.T) {

@@ -1,0 +1,216 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/ccmapd/ccmapd/ccmap"
+	"github.com/ccmapd/ccmapd/daemon/client"
+	"github.com/ccmapd/ccmapd/internal/advice"
+	"github.com/ccmapd/ccmapd/internal/daemon/config"
+	"github.com/ccmapd/ccmapd/internal/fleet"
+	"github.com/ccmapd/ccmapd/internal/store"
+	"github.com/ccmapd/ccmapd/internal/terminal"
+	"github.com/ccmapd/ccmapd/internal/uplink"
+)
+
+// fleetHub asks a hub what 'ccmapd fleet' prints.
+type fleetHub struct {
+	get func(ctx context.Context, into any, query url.Values, route string) error
+}
+
+// fleetTarget is a target of a fleet.
+type fleetTarget struct {
+	Target    string    `json:"target"`
+	Builds    int       `json:"builds"`    // of all units
+	Instances int       `json:"instances"` // of the build that was updated last
+	Samples   int64     `json:"samples"`   // of all builds
+	Outliers  int       `json:"outliers"`
+	Updated   time.Time `json:"updated"`
+}
+
+func (h fleetHub) targets(ctx context.Context) ([]fleetTarget, error) {
+	builds, err := h.builds(ctx, "")
+	targets := []fleetTarget{}
+	for _, b := range builds { // by target, the last update first
+		if n := len(targets); n == 0 || targets[n-1].Target != b.Target {
+			targets = append(targets, fleetTarget{Target: b.Target, Instances: b.Instances, Updated: b.Updated})
+		}
+		t := &targets[len(targets)-1]
+		t.Builds, t.Samples, t.Outliers = t.Builds+1, t.Samples+b.Samples, t.Outliers+b.Outliers
+	}
+	return targets, err
+}
+
+// ofTarget is the query for a target, or for all.
+func ofTarget(target string) url.Values {
+	if target == "" {
+		return nil
+	}
+	return url.Values{"target": {target}}
+}
+
+// builds returns the builds of a target, or all.
+func (h fleetHub) builds(ctx context.Context, target string) (list []fleet.Build, err error) {
+	err = h.get(ctx, &list, ofTarget(target), "builds")
+	return list, err
+}
+
+// outliers returns the outliers of a target, or all.
+func (h fleetHub) outliers(ctx context.Context, target string) (list []fleet.OutlierOf, err error) {
+	err = h.get(ctx, &list, ofTarget(target), "outliers")
+	return list, err
+}
+
+// eventOf returns the event of a unit as a hub writes it.
+func eventOf(unit string) string {
+	kind, base, _ := strings.Cut(unit, "/")
+	return store.Event(ccmap.NewUnit(kind, base))
+}
+
+// describe asks for all that the hub says of TARGET[@BUILD].
+func (h fleetHub) describe(ctx context.Context, name, event string) (d fleet.Description, err error) {
+	target, build, _ := strings.Cut(name, "@")
+	list, err := h.builds(ctx, target)
+	if err != nil {
+		return d, err
+	}
+	own := slices.DeleteFunc(list, func(b fleet.Build) bool { return eventOf(b.Unit) != event })
+	some := slices.DeleteFunc(slices.Clone(own), func(b fleet.Build) bool { return !strings.HasPrefix(b.Build, build) })
+	var ids []string
+	for _, b := range own {
+		ids = append(ids, b.Build)
+	}
+	switch {
+	case len(own) == 0:
+		return d, &advice.Error{Code: advice.CodeNoTarget, Err: fmt.Errorf("the hub has no profile of %q, event %s", target, event),
+			Hint: "'ccmapd fleet builds' lists what there is."}
+	case len(some) == 0:
+		return d, &advice.Error{Code: advice.CodeNoTarget, Candidates: ids, Err: fmt.Errorf("%s has no build %s", target, build),
+			Hint: "'ccmapd fleet builds' lists what there is."}
+	case len(some) > 1 && build != "" && some[0].Build != build:
+		return d, &advice.Error{Code: advice.CodeUsage, Candidates: ids, Err: fmt.Errorf("build %s of %s may be %d builds", build, target, len(some)),
+			Hint: "Perhaps " + terminal.OrList(ids) + "."}
+	}
+	err = h.get(ctx, &d, url.Values{"target": {target}, "build": {some[0].Build}, "unit": {some[0].Unit}}, "build")
+	return d, err
+}
+
+// fleetPages answers pages about a fleet ([api.Fleet]). The token stays in this process.
+type fleetPages struct {
+	fleetHub
+	profile func(ctx context.Context, ref, event string, most int64) ([]byte, error)
+}
+
+// Ask answers as the command 'ccmapd fleet ABOUT' with --json.
+func (f fleetPages) Ask(ctx context.Context, about, name, event string) (any, error) {
+	switch about {
+	case "targets":
+		return f.targets(ctx)
+	case "builds":
+		return f.builds(ctx, name)
+	case "outliers":
+		return f.outliers(ctx, name)
+	case "show":
+		return f.describe(ctx, name, event)
+	case "classes":
+		d, err := f.describe(ctx, name, event)
+		return d.ClassList, err
+	}
+	return nil, &advice.Error{Code: advice.CodeNoTarget, Err: fmt.Errorf("there is no command 'fleet %s'", about),
+		Hint: "There are targets, builds, show, classes and outliers."}
+}
+
+// Profile returns a profile of the hub, or of what else its owner may ask.
+func (f fleetPages) Profile(ctx context.Context, ref, event string, most int64) ([]byte, error) {
+	return f.profile(ctx, ref, event, most)
+}
+
+// hubRef begins the references of a hub's profiles.
+const hubRef = "@hub/"
+
+// pagesOfUser asks the hub of this user. A reference that is not the hub's is of the user's daemon.
+func pagesOfUser(h client.Hub) fleetPages {
+	get := func(ctx context.Context, into any, query url.Values, route string) error {
+		return h.Get(ctx, into, query, route)
+	}
+	return fleetPages{fleetHub{get}, func(ctx context.Context, ref, event string, most int64) ([]byte, error) {
+		if !strings.HasPrefix(ref, hubRef) {
+			ref = "@" + ref
+		}
+		in, err := (&client.Reader{Hub: &h, Event: event}).Open(ctx, ref, most)
+		if err != nil {
+			return nil, err
+		}
+		defer in.Close()
+		return io.ReadAll(in)
+	}}
+}
+
+// besideDaemon passes requests about the fleet to one handler, and all others to the daemon.
+func besideDaemon(fleet, daemon http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		q := r.URL.Query()
+		if strings.HasPrefix(r.URL.Path, "/v1/fleet/") || strings.HasPrefix(r.URL.Path, "/v1/p/"+hubRef) ||
+			strings.HasPrefix(q.Get("a"), hubRef) || strings.HasPrefix(q.Get("b"), hubRef) {
+			fleet.ServeHTTP(w, r)
+			return
+		}
+		daemon.ServeHTTP(w, r)
+	})
+}
+
+// mostFleetJSON bounds what a hub may say of a fleet, bytes.
+const mostFleetJSON = 16 << 20
+
+// pagesOfDaemon asks the hub of the configuration in force, with the token that reads.
+func pagesOfDaemon(inForce func() *config.Config) fleetPages {
+	get := func(ctx context.Context, query url.Values, most int64, parts ...string) ([]byte, error) {
+		c := inForce().Hub
+		if c.URL == "" || c.ReadTokenFile == "" {
+			return nil, &advice.Error{Code: advice.CodeNoTarget, Err: errors.New("the daemon knows no hub that it may read"),
+				Hint: "Set url and read_token_file in [hub] of its configuration, or ask a hub of your own with 'ccmapd ui': see 'ccmapd fleet --help'."}
+		}
+		h, err := uplink.New(uplink.Options{URL: c.URL, TokenFile: c.ReadTokenFile, CAFile: c.CAFile})
+		if err != nil {
+			return nil, explainHub(err)
+		}
+		defer h.Close()
+		text, err := h.Get(ctx, most, query, parts...)
+		return text, explainHub(err)
+	}
+	ask := func(ctx context.Context, into any, query url.Values, route string) error {
+		text, err := get(ctx, query, mostFleetJSON, route)
+		if err == nil && json.Unmarshal(text, into) != nil {
+			err = explainHub(errors.New("the hub answers with what is no answer"))
+		}
+		return err
+	}
+	return fleetPages{fleetHub{ask}, func(ctx context.Context, ref, event string, most int64) ([]byte, error) {
+		return get(ctx, url.Values{"event": {cmp.Or(event, store.Event(ccmap.CPUTime))}}, most, "p", strings.TrimPrefix(ref, hubRef))
+	}}
+}
+
+// explainHub says what to do about an error of the daemon's hub. Nothing that the hub has said is in it.
+func explainHub(err error) error {
+	code, hint := advice.CodeFailed, "Is the hub up, and can this machine reach it? 'ccmapd status' says what the daemon knows of it."
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, uplink.ErrToken):
+		code, hint = advice.CodeNotPermitted, "read_token_file in [hub] must have a token that reads: 'read' in the hub's file of tokens."
+	case errors.Is(err, fs.ErrNotExist), errors.Is(err, uplink.ErrPoison):
+		code, hint = advice.CodeNoTarget, "The page of the fleet lists what there is."
+	}
+	return &advice.Error{Code: code, Err: fmt.Errorf("ask the hub: %w", err), Hint: hint}
+}

@@ -1,0 +1,90 @@
+package main
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/ccmapd/ccmapd/daemon/client"
+	"github.com/ccmapd/ccmapd/internal/advice"
+	"github.com/ccmapd/ccmapd/internal/daemon/config"
+)
+
+// TestDaemonAsksItsHub: the daemon asks the hub of its configuration with the token that reads, and tells nothing that
+// the hub says where it should answer: it may repeat the token.
+func TestDaemonAsksItsHub(t *testing.T) {
+	t.Parallel()
+	status := http.StatusOK
+	var asked []string
+	hub := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		asked = append(asked, r.URL.RequestURI())
+		w.WriteHeader(status)
+		w.Write([]byte(`[{"target": "web", "build": "1f0c", "unit": "cpu/nanoseconds"}] ` + strings.Repeat(r.Header.Get("Authorization"), status/400)))
+	}))
+	defer hub.Close()
+	token := filepath.Join(t.TempDir(), "token")
+	if err := os.WriteFile(token, []byte("secret\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c := config.Default()
+	pages := pagesOfDaemon(func() *config.Config { return c })
+	if _, err := pages.Ask(t.Context(), "targets", "", "cpu"); advice.CodeOf(err) != advice.CodeNoTarget {
+		t.Errorf("without a hub: %v", err)
+	}
+	c.Hub = config.Hub{URL: hub.URL, ReadTokenFile: token}
+	if got, err := pages.Ask(t.Context(), "targets", "", "cpu"); err != nil || got.([]fleetTarget)[0].Target != "web" {
+		t.Errorf("%+v, %v", got, err)
+	}
+	if _, err := pages.Profile(t.Context(), "@hub/best:web@1/2", "", 1<<20); err != nil {
+		t.Error(err)
+	}
+	if _, err := pages.Profile(t.Context(), "@hub/best:web", "wait", 4); err == nil {
+		t.Error("a profile beyond the bound is taken")
+	}
+	if want := []string{"/v1/builds?", "/v1/p/best:web@1%2F2?event=cpu", "/v1/p/best:web?event=wait"}; strings.ReplaceAll(strings.Join(asked, " "), "builds ", "builds? ") != strings.Join(want, " ") {
+		t.Errorf("asked for %q", asked)
+	}
+	for code, want := range map[int]advice.Code{401: advice.CodeNotPermitted, 403: advice.CodeNotPermitted, 404: advice.CodeNoTarget, 400: advice.CodeNoTarget, 503: advice.CodeFailed} {
+		status = code
+		_, err := pages.Ask(t.Context(), "outliers", "web", "cpu")
+		if advice.CodeOf(err) != want || strings.Contains(err.Error(), "secret") {
+			t.Errorf("%d: %v", code, err)
+		}
+	}
+	if _, err := pages.Ask(t.Context(), "secrets", "", "cpu"); advice.CodeOf(err) != advice.CodeNoTarget {
+		t.Errorf("another command: %v", err)
+	}
+	if err := os.Chmod(token, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := pages.Ask(t.Context(), "outliers", "web", "cpu"); err == nil || strings.Contains(err.Error(), "503") {
+		t.Errorf("a token that all may read: %v", err)
+	}
+}
+
+// TestBesideDaemon: of the pages of 'ccmapd ui' the user's hub answers what is the fleet's, and the daemon all else.
+func TestBesideDaemon(t *testing.T) {
+	t.Parallel()
+	says := func(what string) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.Write([]byte(what)) })
+	}
+	h := besideDaemon(says("fleet"), says("daemon"))
+	for path, want := range map[string]string{
+		"/v1/fleet/builds": "fleet", "/v1/p/" + url.PathEscape("@hub/best:web") + "/flame": "fleet", "/v1/diff?a=live:web&b=@hub/best:web": "fleet",
+		"/v1/diff?a=%40hub%2Fbest:web&b=live:web": "fleet", "/v1/targets": "daemon", "/v1/p/live:web/flame": "daemon", "/v1/diff?a=live:web&b=best:web": "daemon",
+		"/v1/p/live:fleet/flame?q=@hub/": "daemon",
+	} {
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, path, nil))
+		if w.Body.String() != want {
+			t.Errorf("%s: %s answers", path, w.Body)
+		}
+	}
+	if _, err := pagesOfUser(client.Hub{}).Ask(t.Context(), "builds", "", "cpu"); advice.CodeOf(err) != advice.CodeUsage {
+		t.Errorf("without a hub: %v", err)
+	}
+}
