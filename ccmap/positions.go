@@ -1,13 +1,15 @@
 package ccmap
 
 import (
+	"cmp"
 	"maps"
 	"math"
+	"strings"
 	"sync"
 	"sync/atomic"
 )
 
-// firsts is a map that keeps the first value of each key. Any goroutine may use it.
+// firsts is a map that keeps the first value of each key, or the least one. Any goroutine may use it.
 type firsts[K, V comparable] struct {
 	mu  sync.RWMutex
 	of  map[K]V
@@ -28,7 +30,29 @@ func (f *firsts[K, V]) at(key K) (v V) {
 func (f *firsts[K, V]) add(key K, v V, most int) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if _, known := f.of[key]; known || len(f.of) >= most {
+	if _, known := f.of[key]; known {
+		return false
+	}
+	return f.set(key, v, most)
+}
+
+// addLeast is add, where a lesser value replaces the one of its key.
+func (f *firsts[K, V]) addLeast(key K, v V, most int, compare func(a, b V) int) (added bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	old, known := f.of[key]
+	if !known {
+		return f.set(key, v, most)
+	}
+	if compare(v, old) < 0 {
+		f.of[key] = v
+	}
+	return false
+}
+
+// set adds an entry. The caller holds f.mu.
+func (f *firsts[K, V]) set(key K, v V, most int) bool {
+	if len(f.of) >= most {
 		return false
 	}
 	if f.of == nil {
@@ -135,13 +159,23 @@ type Mapping struct {
 // Contains reports whether an address belongs to the mapping.
 func (m Mapping) Contains(address uint64) bool { return m.Start <= address && address < m.Limit }
 
+// compare orders by file. So a mapping without one is the least.
+func (m Mapping) compare(o Mapping) int {
+	return cmp.Or(strings.Compare(m.File, o.File), cmp.Compare(m.Start, o.Start), cmp.Compare(m.Limit, o.Limit), cmp.Compare(m.Offset, o.Offset))
+}
+
 // MaxAddresses bounds the frames of all addresses in a table, and its mappings: 20 MB
 // each. A table drops further ones.
 const MaxAddresses = 1 << 18
 
-// SetMapping says where the code of a module stands. The first mapping is kept.
+// SetMapping says where the code of a module stands. Several processes may have it at several places: the mapping of
+// the least file is kept, of these the one of the least address. So a sum does not depend on the order of its parts.
+// Repeating a mapping costs no more than a look-up.
 func (n *Names) SetMapping(module string, m Mapping) {
-	if module != "" && m.Start < m.Limit && n.mappings.at(module) == (Mapping{}) && n.mappings.add(module, m, MaxAddresses) {
+	if module == "" || m.Start >= m.Limit || n.mappings.at(module) == m {
+		return
+	}
+	if n.mappings.addLeast(module, m, MaxAddresses, Mapping.compare) {
 		n.bytes.Add(entryBytes[string, Mapping]() + int64(len(module)+len(m.File)))
 	}
 }

@@ -223,10 +223,13 @@ func TestSetMapping(t *testing.T) {
 	first := ccmap.Mapping{File: "/bin/x", Start: 0x400000, Limit: 0x500000}
 	names.SetMapping("id", ccmap.Mapping{File: "/empty", Start: 2, Limit: 2})
 	names.SetMapping("", first)
-	names.SetMapping("id", first)
-	names.SetMapping("id", ccmap.Mapping{File: "/bin/y", Start: 0x400000, Limit: 0x500000})
+	for _, m := range []ccmap.Mapping{ // the order does not matter
+		{File: "/bin/x", Start: 0x600000, Limit: 0x700000}, first, {File: "/bin/y", Start: 0x300000, Limit: 0x400000},
+	} {
+		names.SetMapping("id", m)
+	}
 	if got := names.Mapping("id"); got != first || names.Mapping("") != (ccmap.Mapping{}) {
-		t.Errorf("mapping %+v, want the first, %+v", got, first)
+		t.Errorf("mapping %+v, want the least, %+v", got, first)
 	}
 	if first.Contains(0x3fffff) || !first.Contains(0x400000) || first.Contains(0x500000) {
 		t.Error("a mapping goes from its start up to and without its limit")

@@ -358,7 +358,24 @@ func (o *Outbox) addFile(sum *ccmap.Map, d due) error {
 	if err != nil {
 		return err
 	}
-	return sum.Merge(m.Snapshot().WithoutLabels())
+	return AddForHub(sum, m.Snapshot())
+}
+
+// AddForHub adds to a map what a hub may know of a profile: no labels, and no paths of executables.
+func AddForHub(sum *ccmap.Map, s *ccmap.Snapshot) error {
+	from := s.Names()
+	hidePath(sum.Names(), from, s.Meta().Target.BuildID)
+	for id := range from.Len() {
+		hidePath(sum.Names(), from, from.At(ccmap.MethodID(id)).Module)
+	}
+	return sum.Merge(s.WithoutLabels())
+}
+
+// hidePath says in names where a module of other names stands, but not in which file: that is kept before others.
+func hidePath(names, of *ccmap.Names, module string) {
+	at := of.Mapping(module)
+	at.File = ""
+	names.SetMapping(module, at)
 }
 
 // encodeForHub returns a profile as the hub takes it. One that is too large is pruned, which keeps its sums.

@@ -210,7 +210,8 @@ func TestOutboxContents(t *testing.T) {
 	file := func(target string, minute int, samples int64) {
 		t.Helper()
 		m := ccmap.New(ccmap.Options{})
-		id := m.Names().Intern(ccmap.Method{Name: "main.main"})
+		id := m.Names().Intern(ccmap.Method{Name: "main.main", Module: "b1"})
+		m.Names().SetMapping("b1", ccmap.Mapping{File: "/srv/web", Start: 1 << 22, Limit: 1 << 23})
 		labels := m.Names().Intern(ccmap.LabelsMethod([]ccmap.Label{{Key: "user", Value: "eve"}}))
 		m.Fold(&ccmap.Sample{Frames: []ccmap.Frame{{Method: id}, {Method: labels, Offset: ccmap.NoOffset}}, Weight: samples})
 		m.Meta().Target = ccmap.Target{PID: 7, Executable: "/srv/web", CommandLine: []string{"web", "-key=secret"}, BuildID: "b1"}
@@ -263,7 +264,7 @@ func TestOutboxContents(t *testing.T) {
 			t.Errorf("it has %q", secret)
 		}
 	}
-	if n := m.Snapshot().Total().Samples; n != 2 || m.Meta().Target.BuildID != "b1" {
+	if n := m.Snapshot().Total().Samples; n != 2 || m.Meta().Target.BuildID != "b1" || m.Names().Mapping("b1").Limit != 1<<23 {
 		t.Errorf("%d samples of %+v", n, m.Meta().Target)
 	}
 	before := o.Instance()

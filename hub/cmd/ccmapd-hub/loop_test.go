@@ -182,7 +182,7 @@ func (m *machine) stored(t *testing.T, sum *ccmap.Map) (allFiled bool) {
 		case store.KindPeriod:
 			p, err := r.Read(e)
 			if err == nil {
-				err = sum.Merge(p.Snapshot().WithoutLabels())
+				err = store.AddForHub(sum, p.Snapshot())
 			}
 			if err != nil {
 				t.Fatal(err)
