@@ -73,15 +73,18 @@ type levels struct{ inside, outside held }
 // reads them to begin one.
 var onTargets, toWake atomic.Pointer[levels]
 
-// Start fails with ErrSetuid in a set-user-ID or set-group-ID program.
+// ErrSetuid means a set-user-ID or set-group-ID program.
 var ErrSetuid = errors.New("ccmapd must not be set-user-ID or set-group-ID")
 
 // Start takes granted capabilities off the effective set of all threads. Call it before
 // anything is opened. From then on only calls between [Raise] and [Section.Lower] have
-// them in effect.
+// them in effect. It fails with [ErrSetuid] or [ErrSignals].
 func Start() (*Process, error) {
 	if os.Getuid() != os.Geteuid() || os.Getgid() != os.Getegid() {
 		return nil, ErrSetuid
+	}
+	if err := canSignal(); err != nil {
+		return nil, err
 	}
 	h, err := ofThread()
 	if err != nil {

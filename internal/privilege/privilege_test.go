@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
+	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -20,7 +21,7 @@ import (
 // whose process it changes for good.
 const programName = "CCMAPD_PRIVILEGE_PROGRAM"
 
-var programs = map[string]func() error{"hammer": hammer, "confined": confined, "wakes": wakes}
+var programs = map[string]func() error{"hammer": hammer, "confined": confined, "wakes": wakes, "drops": drops}
 
 func TestMain(m *testing.M) {
 	program := programs[os.Getenv(programName)]
@@ -120,6 +121,46 @@ func TestSections(t *testing.T) {
 
 // fileCapabilities returns the capabilities for targets, in effect at the start, and one
 // that ccmapd does not use (struct vfs_cap_data of linux/capability.h, revision 2).
+// drops starts, and drops all rights.
+func drops() error {
+	p, err := Start()
+	if err != nil {
+		return err
+	}
+	return errors.Join(p.Keep(Files), p.NoNewPrivileges())
+}
+
+// TestNoRoomForSignals: where no signal can be queued, the process makes room if it may, and says so if it may not,
+// instead of waiting for ever.
+func TestNoRoomForSignals(t *testing.T) {
+	t.Parallel()
+	if os.Getuid() != 0 {
+		testrun.Lacks(t, "only root can become other users")
+	}
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := programtest.Copy(t, self, "drops")
+	ofRoot := ""
+	if !Has(unix.CAP_SYS_RESOURCE) { // a container's root
+		ofRoot = ErrSignals.Error()
+	}
+	for user, c := range map[uint32]struct{ limit, want string }{
+		0:     {"ulimit -i 0", ofRoot},
+		65534: {"ulimit -i 0", ErrSignals.Error()},
+		65533: {"ulimit -S -i 0", ""},
+	} {
+		cmd := exec.Command("bash", "-c", c.limit+" && exec "+file)
+		cmd.Env = append(os.Environ(), programName+"=drops")
+		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: user, Gid: user}}
+		out, err := cmd.CombinedOutput()
+		if (err != nil) != (c.want != "") || strings.TrimSpace(string(out)) != c.want {
+			t.Errorf("user %d: %v: %s", user, err, out)
+		}
+	}
+}
+
 func fileCapabilities() []byte {
 	const revision, effective = 0x02000000, 1
 	s := neededFor(Targets) | 1<<unix.CAP_SYSLOG
