@@ -205,6 +205,10 @@ func (a *aggregator) commit(ctx context.Context, id string, list []arrived) erro
 func (a *aggregator) take(m *manifest, list []arrived) (new []arrived) {
 	now := a.now()
 	for _, c := range list {
+		if m.isDeleted(now) {
+			a.count.deleted.Inc()
+			continue
+		}
 		switch m.judge(c.Key, c.Body) {
 		case fresh:
 			m.note(c.Key, c.Body, now)

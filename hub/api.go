@@ -29,16 +29,17 @@ import (
 // routes has all that the hub answers. What needs a token says so.
 func (h *Hub) routes(metrics prometheus.Gatherer) *http.ServeMux {
 	mux := http.NewServeMux()
-	mux.Handle("POST /v1/contributions", h.handle(true, h.contribute))
-	mux.Handle("GET /v1/builds", h.handle(false, h.builds))
-	mux.Handle("GET /v1/build", h.handle(false, h.build))
-	mux.Handle("GET /v1/outliers", h.handle(false, h.outliers))
-	mux.Handle("GET /v1/p/{ref...}", h.handle(false, h.profile))
-	mux.Handle("POST /v1/nearest", h.handle(false, h.nearest))
-	mux.Handle("GET /v1/best", h.handle(false, h.best))
-	mux.Handle("GET /v1/fanin", h.handle(false, h.fanin))
-	mux.Handle("GET /v1/methods", h.handle(false, h.methods))
-	mux.Handle("GET /metrics", h.handle(false, func(w http.ResponseWriter, r *http.Request, t token) error {
+	mux.Handle("POST /v1/contributions", h.handle(mayWrite, h.contribute))
+	mux.Handle("GET /v1/builds", h.handle(mayRead, h.builds))
+	mux.Handle("DELETE /v1/builds", h.handle(mayDelete, h.remove))
+	mux.Handle("GET /v1/build", h.handle(mayRead, h.build))
+	mux.Handle("GET /v1/outliers", h.handle(mayRead, h.outliers))
+	mux.Handle("GET /v1/p/{ref...}", h.handle(mayRead, h.profile))
+	mux.Handle("POST /v1/nearest", h.handle(mayRead, h.nearest))
+	mux.Handle("GET /v1/best", h.handle(mayRead, h.best))
+	mux.Handle("GET /v1/fanin", h.handle(mayRead, h.fanin))
+	mux.Handle("GET /v1/methods", h.handle(mayRead, h.methods))
+	mux.Handle("GET /metrics", h.handle(mayRead, func(w http.ResponseWriter, r *http.Request, t token) error {
 		if !t.permits("*") {
 			return refuse(http.StatusForbidden, "metrics are of all targets: the token must permit *")
 		}
@@ -75,11 +76,14 @@ func refuse(status int, format string, args ...any) error {
 	return &refusal{status: status, text: fmt.Sprintf(format, args...)}
 }
 
-// handle answers requests whose token has the right to write, or to read. Errors of the bucket are for the log: they
-// may name what the client is not to know.
-func (h *Hub) handle(writes bool, serve func(http.ResponseWriter, *http.Request, token) error) http.Handler {
+// handle answers requests whose token has a right. Errors of the bucket are for the log: they may name what the client
+// is not to know.
+func (h *Hub) handle(need right, serve func(http.ResponseWriter, *http.Request, token) error) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		err := h.authorized(r, writes, func(t token) error { return serve(w, r, t) })
+		t, err := h.authorized(r, need)
+		if err == nil {
+			err = serve(w, r, t)
+		}
 		if err == nil {
 			return
 		}
@@ -89,6 +93,9 @@ func (h *Hub) handle(writes bool, serve func(http.ResponseWriter, *http.Request,
 			is = &refusal{status: http.StatusServiceUnavailable, text: "the bucket does not answer: send it again later"}
 		}
 		h.count.refused.WithLabelValues(fmt.Sprint(is.status)).Inc()
+		if is.status == http.StatusUnauthorized || is.status == http.StatusForbidden {
+			h.auditRefusal(r, t, is)
+		}
 		if is.status == http.StatusServiceUnavailable || is.status == http.StatusTooManyRequests {
 			w.Header().Set("Retry-After", "60")
 		}
@@ -109,16 +116,17 @@ func (r *refusal) send(w http.ResponseWriter) {
 	})
 }
 
-func (h *Hub) authorized(r *http.Request, writes bool, serve func(token) error) error {
+// authorized returns the token of a request, if it has a right.
+func (h *Hub) authorized(r *http.Request, need right) (token, error) {
 	text, found := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
 	t, known := h.tokens.Load().find(text)
 	switch {
 	case !found || !known:
-		return refuse(http.StatusUnauthorized, "no known token: send it as Authorization: Bearer TOKEN")
-	case t.writes != writes:
-		return refuse(http.StatusForbidden, "the token has another right")
+		return t, refuse(http.StatusUnauthorized, "no known token: send it as Authorization: Bearer TOKEN")
+	case !t.right.covers(need):
+		return t, refuse(http.StatusForbidden, "the token has another right")
 	}
-	return serve(t)
+	return t, nil
 }
 
 // contribute takes one contribution. It answers when the contribution is durable, or is in the aggregate already.
@@ -162,6 +170,7 @@ func (h *Hub) contribute(w http.ResponseWriter, r *http.Request, t token) error 
 			return err
 		}
 	}
+	h.auditWrite(r, t, f, fresh)
 	w.WriteHeader(http.StatusNoContent)
 	return nil
 }
@@ -174,6 +183,9 @@ func (h *Hub) isFresh(ctx context.Context, f contribution.Frame) (bool, error) {
 	}
 	if err != nil {
 		return true, nil // for a later aggregator
+	}
+	if m.isDeleted(h.Now()) {
+		return false, refuse(http.StatusUnprocessableEntity, "the build was deleted, and nothing of it is taken for %d days", int(deletedFor/(24*time.Hour)))
 	}
 	switch m.judge(f.Key, f.Body) {
 	case duplicate:
@@ -328,19 +340,22 @@ func (h *Hub) build(w http.ResponseWriter, r *http.Request, t token) error {
 	return answer(w, r, m, "application/json", func() ([]byte, error) { return body, nil })
 }
 
-// outliers lists the outliers of all builds, or of ?target=.
+// outliers lists the outliers of all builds, or of ?target=, and of one instance by ?instance=.
 func (h *Hub) outliers(w http.ResponseWriter, r *http.Request, t token) error {
 	builds, err := h.permitted(r, t)
 	if err != nil {
 		return err
 	}
-	list := []fleet.OutlierOf{}
+	list, instance := []fleet.OutlierOf{}, r.URL.Query().Get("instance")
 	for _, b := range builds {
 		m, err := h.catalog.get(r.Context(), b.ID)
 		if err != nil {
 			return err
 		}
 		for _, o := range m.Outliers {
+			if instance != "" && o.Instance != instance {
+				continue
+			}
 			list = append(list, fleet.OutlierOf{Target: b.Target, Build: b.Build, Unit: b.Unit, Outlier: o})
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
@@ -38,7 +39,7 @@ func hash(token string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// newServer starts a hub with three tokens: one writes as instance 1, one as any, one reads.
+// newServer starts a hub whose tokens write as instance 1 or as any, read, or delete.
 func newServer(t *testing.T, q Quotas) *server {
 	t.Helper()
 	return newServerOf(t, newMemory(), q)
@@ -46,13 +47,18 @@ func newServer(t *testing.T, q Quotas) *server {
 
 func newServerOf(t *testing.T, b bucket.Bucket, q Quotas) *server {
 	t.Helper()
+	return newLoggedServer(t, b, q, nil)
+}
+
+func newLoggedServer(t *testing.T, b bucket.Bucket, q Quotas, log *slog.Logger) *server {
+	t.Helper()
 	tokens, err := ReadTokens(strings.NewReader(fmt.Sprintf(
-		"# tokens of a test\nwrite %s %032x web,web-*\nwrite %s * *\nread %s - *\nread %s - web\n",
-		hash("one"), 1, hash("any"), hash("reader"), hash("web reader"))))
+		"# tokens of a test\nwrite %s %032x web,web-*\nwrite %s * *\nread %s - *\nread %s - web\ndelete %s - web\n",
+		hash("one"), 1, hash("any"), hash("reader"), hash("web reader"), hash("web deleter"))))
 	if err != nil {
 		t.Fatal(err)
 	}
-	h := New(Options{Bucket: b, Tokens: tokens, Window: time.Millisecond, Round: 20 * time.Millisecond, Quotas: q})
+	h := New(Options{Bucket: b, Tokens: tokens, Logger: log, Window: time.Millisecond, Round: 20 * time.Millisecond, Quotas: q})
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan struct{})
 	go func() { h.Run(ctx); close(ended) }()
@@ -307,6 +313,75 @@ func TestQuotas(t *testing.T) {
 	}
 	if status := send("batch", 6, 1); status != http.StatusNoContent {
 		t.Errorf("the second build again: status %d", status)
+	}
+}
+
+// TestStolenToken: the token of one instance writes as that one to its targets, and nothing else, until its line goes.
+func TestStolenToken(t *testing.T) {
+	t.Parallel()
+	s := newServer(t, Quotas{})
+	r := rand.New(rand.NewPCG(1, 1))
+	send := func(target string, instance int, seq uint64) int {
+		status, _ := s.post(t, "one", newSent(t, testKey(target, instance, seq), randomProfile(r, 5).Snapshot()).frame)
+		return status
+	}
+	if mine := send("web", 1, 1); mine != http.StatusNoContent {
+		t.Errorf("as the instance: status %d", mine)
+	}
+	s.await(t, 1)
+	if other, target := send("web", 2, 1), send("batch", 1, 1); other != http.StatusForbidden || target != http.StatusForbidden {
+		t.Errorf("as another instance, and to another target: status %d and %d", other, target)
+	}
+	if again := send("web", 1, 1); again != http.StatusConflict { // what was counted cannot be replaced
+		t.Errorf("another body for a number: status %d", again)
+	}
+	for _, path := range []string{"GET /v1/builds", "GET /v1/best" + ofWeb, "GET /v1/p/best:web", "GET /v1/outliers", "GET /v1/methods" + ofWeb, "GET /metrics", "DELETE /v1/builds?target=web"} {
+		method, path, _ := strings.Cut(path, " ")
+		if status, text := s.ask(t, method, path, "one", nil, ""); status != http.StatusForbidden || strings.Contains(text, "main.") {
+			t.Errorf("%s %s: status %d: %s", method, path, status, text)
+		}
+	}
+	without, err := ReadTokens(strings.NewReader("read " + hash("reader") + " - *"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.hub.SetTokens(without)
+	if status := send("web", 1, 2); status != http.StatusUnauthorized {
+		t.Errorf("without its line: status %d", status)
+	}
+}
+
+// TestManyBuilds: of 10,000 builds that one sender makes up, those beyond the bound are refused, and begin nothing.
+func TestManyBuilds(t *testing.T) {
+	t.Parallel()
+	const most = 50
+	s := newServer(t, Quotas{Contributions: 1 << 20, Bytes: 1 << 40, Builds: most})
+	body, err := writeProfile(randomProfile(rand.New(rand.NewPCG(1, 1)), 2).Snapshot())
+	if err != nil {
+		t.Fatal(err)
+	}
+	taken := 0
+	for i := range 10_000 {
+		k := testKey("web", 1, uint64(i+1))
+		k.Build = fmt.Sprintf("%032x", i)
+		frame, err := contribution.Append(nil, k, body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := httptest.NewRequest("POST", "/v1/contributions", bytes.NewReader(frame))
+		r.Header.Set("Authorization", "Bearer one")
+		w := httptest.NewRecorder()
+		s.hub.ServeHTTP(w, r)
+		switch w.Code {
+		case http.StatusNoContent:
+			taken++
+		case http.StatusTooManyRequests:
+		default:
+			t.Fatalf("build %d: status %d: %s", i, w.Code, w.Body)
+		}
+	}
+	if list := s.await(t, most); taken != most || len(list) != most {
+		t.Errorf("%d builds were taken, and %d are there, want %d", taken, len(list), most)
 	}
 }
 

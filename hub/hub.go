@@ -13,6 +13,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/ccmapd/ccmapd/hub/bucket"
+	"github.com/ccmapd/ccmapd/internal/audit"
 )
 
 // Options of a hub.
@@ -26,6 +27,8 @@ type Options struct {
 
 	Keep     time.Duration // of hours and days, and of builds without contributions; default 90 days
 	MaxBytes int64         // of a build: the oldest hours and days go; default 1 GiB
+
+	Now func() time.Time // of the sums, for tests; nil: time.Now
 }
 
 // Hub takes contributions, merges them, and serves the sums. It is an [http.Handler].
@@ -37,6 +40,7 @@ type Hub struct {
 	catalog    *catalog
 	meter      *meter
 	count      *counters
+	audit      *audit.Log
 	tokens     atomic.Pointer[Tokens]
 	decoding   chan struct{} // of size mostDecoding
 	mux        *http.ServeMux
@@ -67,15 +71,19 @@ func New(o Options) *Hub {
 	if o.MaxBytes == 0 {
 		o.MaxBytes = 1 << 30
 	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
 	name := strings.ToLower(rand.Text())
 	registry := prometheus.NewRegistry()
 	count := newCounters(registry)
 	h := &Hub{
 		Options: o, count: count, catalog: newCatalog(o.Bucket), meter: &meter{Quotas: o.Quotas.withDefaults()},
 		intake:     newIntake(o.Bucket, name, o.Window, count),
-		aggregator: &aggregator{bucket: o.Bucket, log: o.Logger, count: count, now: time.Now, keep: o.Keep, maxBytes: o.MaxBytes},
+		aggregator: &aggregator{bucket: o.Bucket, log: o.Logger, count: count, now: o.Now, keep: o.Keep, maxBytes: o.MaxBytes},
 		lease:      &lease{bucket: o.Bucket, name: name},
 		decoding:   make(chan struct{}, mostDecoding),
+		audit:      audit.New(o.Logger, auditBurst),
 	}
 	h.tokens.Store(o.Tokens)
 	h.working.Store(true)

@@ -23,8 +23,12 @@ import (
 	"github.com/ccmapd/ccmapd/internal/fleet"
 )
 
-// manifestVersion is the version of manifests. One of a later version is left alone. Version 1 had one aggregate.
-const manifestVersion = 2
+// manifestVersion is the version of manifests. One of a later version is left alone. Version 1 had one aggregate, and
+// version 2 no tombstones: a manifest without one is written as version 2, for hubs of before.
+const (
+	manifestVersion = 3
+	withoutDeletion = 2
+)
 
 const (
 	mostManifest  = 16 << 20 // bytes, compressed and not
@@ -54,6 +58,7 @@ type manifest struct {
 	Parts         []part    `json:"parts,omitempty"`
 	Contributions uint64    `json:"contributions"`
 	Updated       time.Time `json:"updated"`
+	Deleted       time.Time `json:"deleted,omitzero"` // a tombstone: see bury
 
 	Instances map[string]*instance `json:"instances,omitempty"`
 	Outliers  []fleet.Outlier      `json:"outliers,omitempty"` // the last one first
@@ -172,7 +177,11 @@ func ordered(seen [][2]uint64) bool {
 }
 
 func (m *manifest) encode() ([]byte, error) {
-	text, err := json.Marshal(m)
+	is := *m
+	if is.Version == manifestVersion && is.Deleted.IsZero() {
+		is.Version = withoutDeletion
+	}
+	text, err := json.Marshal(is)
 	if err != nil {
 		return nil, err
 	}
@@ -262,6 +271,7 @@ func (m *manifest) note(k contribution.Key, body []byte, now time.Time) {
 	}
 	m.Target, m.Build, m.Kind, m.Base = k.Target, k.Build, k.Kind, k.Base
 	m.Contributions++
+	m.Deleted = time.Time{}
 }
 
 // forget drops the epochs that no contribution can be of any more: the hub has refused them for a week, and the oldest

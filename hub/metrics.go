@@ -4,10 +4,10 @@ import "github.com/prometheus/client_golang/prometheus"
 
 // counters are the hub's metrics.
 type counters struct {
-	accepted, segments, merged, duplicates, cloned, newer, bad, lostRaces, garbage, outliers prometheus.Counter
-	refused                                                                                  *prometheus.CounterVec
-	rounds                                                                                   prometheus.Counter
-	failures                                                                                 prometheus.Counter
+	accepted, segments, merged, duplicates, cloned, newer, bad, lostRaces, garbage, outliers, deleted prometheus.Counter
+	refused                                                                                           *prometheus.CounterVec
+	rounds                                                                                            prometheus.Counter
+	failures                                                                                          prometheus.Counter
 }
 
 func newCounters(to prometheus.Registerer) *counters {
@@ -27,6 +27,7 @@ func newCounters(to prometheus.Registerer) *counters {
 		lostRaces:  counter("lost_races", "Commits that another aggregator was before."),
 		garbage:    counter("garbage", "Objects that were removed, as no manifest names them."),
 		outliers:   counter("outliers", "Instances that began to differ from the others of their build."),
+		deleted:    counter("deleted", "Contributions that were dropped, as their build was deleted."),
 		rounds:     counter("rounds", "Rounds of the aggregator."),
 		failures:   counter("failures", "Rounds of the aggregator and segments that failed: see the log."),
 		refused: prometheus.NewCounterVec(prometheus.CounterOpts{

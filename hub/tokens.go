@@ -14,9 +14,21 @@ import (
 // Tokens say who may do what. A token itself is in no file of the hub: its SHA-256 is.
 type Tokens struct{ all map[[sha256.Size]byte]token }
 
+// right is what a token may do.
+type right string
+
+const (
+	mayRead   right = "read"
+	mayWrite  right = "write"
+	mayDelete right = "delete" // and read: who deletes sees what
+)
+
+func (r right) covers(need right) bool { return r == need || r == mayDelete && need == mayRead }
+
 // token is what a token permits.
 type token struct {
-	writes   bool
+	id       string // the first digits of its SHA-256, for the log
+	right    right
 	instance string   // that it may write as; *: any
 	targets  []string // patterns of path.Match
 }
@@ -29,6 +41,7 @@ const mostTokens = 100_000
 //	write 9f86d0… 0a0a0a… web,web-*
 //	write 60303a… *       batch
 //	read  fd61a0… -       *
+//	delete 3e2a9c… -      web
 func ReadTokens(r io.Reader) (*Tokens, error) {
 	t := &Tokens{make(map[[sha256.Size]byte]token)}
 	lines := bufio.NewScanner(r)
@@ -49,10 +62,11 @@ func ReadTokens(r io.Reader) (*Tokens, error) {
 
 func (t *Tokens) add(fields []string) error {
 	if len(fields) != 4 {
-		return fmt.Errorf("%d words, want 4: read or write, SHA-256 of the token, instance, targets", len(fields))
+		return fmt.Errorf("%d words, want 4: read, write or delete, SHA-256 of the token, instance, targets", len(fields))
 	}
-	if fields[0] != "read" && fields[0] != "write" {
-		return fmt.Errorf("%q is neither read nor write", fields[0])
+	may := right(fields[0])
+	if may != mayRead && may != mayWrite && may != mayDelete {
+		return fmt.Errorf("%.20q is no right: want read, write or delete", fields[0])
 	}
 	sum, err := hex.DecodeString(fields[1])
 	if err != nil || len(sum) != sha256.Size {
@@ -71,7 +85,7 @@ func (t *Tokens) add(fields []string) error {
 	if len(t.all) == mostTokens {
 		return fmt.Errorf("more than %d tokens", mostTokens)
 	}
-	t.all[id] = token{fields[0] == "write", fields[2], targets}
+	t.all[id] = token{strings.ToLower(fields[1][:8]), may, fields[2], targets}
 	return nil
 }
 

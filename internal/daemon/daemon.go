@@ -54,6 +54,7 @@ type Daemon struct {
 	discovery *discovery
 	periods   *periods
 	sender    *sender
+	lookout   *lookout
 	budgets   *budgets
 	ctx       context.Context // of all sessions
 	stop      context.CancelCauseFunc
@@ -128,6 +129,7 @@ func newDaemon(o Options, h host) (*Daemon, error) {
 	d.periods = &periods{means: m, ctx: d.ctx, round: make(chan struct{}, 1)}
 	d.sender = newSender(m)
 	m.tellFiled, m.learner = d.sender.wake, newLearner(m)
+	d.lookout = newLookout(m, d.sender.instance, d.sends)
 	m.learner.ctx, m.learner.spawn, m.learner.takes = d.ctx, d.work.Go, d.sends
 	d.roster = &roster{means: m, ctx: d.ctx, spawn: d.work.Go, left: d.left}
 	d.first = c
@@ -147,6 +149,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 	}
 	d.work.Go(func() { d.controller.run(d.ctx) })
 	d.work.Go(func() { d.sender.run(d.ctx) })
+	d.work.Go(func() { d.lookout.run(d.ctx) })
 	d.sender.wake() // what a daemon before has left
 	d.scan()
 	d.turned()

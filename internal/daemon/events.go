@@ -37,6 +37,7 @@ const (
 	EventRotated  Kind = "rotated"  // a period was filed, or could not be
 	EventBuild    Kind = "build"    // another build of the program was compared with the one before
 	EventHub      Kind = "hub"      // the hub gets what is filed, or does not
+	EventOutlier  Kind = "outlier"  // this machine differs from the others of a build, or does no more
 	EventReload   Kind = "reload"   // a configuration took effect, or was refused
 )
 

@@ -309,6 +309,16 @@ func cureOfHub(err error) string {
 	return ""
 }
 
+// instance returns what the hub knows this store by; empty: nothing is sent.
+func (s *sender) instance() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.outbox == nil {
+		return ""
+	}
+	return s.outbox.Instance()
+}
+
 // status returns how what is filed gets to the hub; nil: there is none.
 func (s *sender) status() *Sending {
 	s.mu.Lock()

@@ -18,6 +18,7 @@ import (
 	"github.com/ccmapd/ccmapd/export"
 	"github.com/ccmapd/ccmapd/internal/contribution"
 	"github.com/ccmapd/ccmapd/internal/daemon/config"
+	"github.com/ccmapd/ccmapd/internal/fleet"
 	"github.com/ccmapd/ccmapd/internal/uplink"
 )
 
@@ -72,6 +73,8 @@ func (h *fakeHub) Best(_ context.Context, of uplink.Build) ([]byte, error) {
 	return nil, fs.ErrNotExist
 }
 
+func (h *fakeHub) Outliers(context.Context, string) ([]fleet.OutlierOf, error) { return nil, nil }
+
 func (h *fakeHub) Close() {}
 
 func (h *fakeHub) of(target string) int64 {
@@ -106,6 +109,7 @@ func sending(dir string) *config.Config {
 func (h *fakeHub) prepare(d *Daemon) {
 	d.sender.dial = func(uplink.Options) (sends, error) { return h, nil }
 	d.learner.dial = func(uplink.Options) (asks, error) { return h, nil }
+	d.lookout.dial = func(uplink.Options) (knowsOutliers, error) { return h, nil }
 }
 
 // filedSamples returns the samples of all files of a target.

@@ -149,6 +149,11 @@ func (s *Server) Get(ctx context.Context, query, codings string, parts ...string
 	return s.do(ctx, http.MethodGet, query, codings, nil, parts)
 }
 
+// Delete deletes what a route names, as [Server.Get] asks for it.
+func (s *Server) Delete(ctx context.Context, query string, parts ...string) (*http.Response, error) {
+	return s.do(ctx, http.MethodDelete, query, "", nil, parts)
+}
+
 // Post sends a body to a route, as [Server.Get] asks for one.
 func (s *Server) Post(ctx context.Context, body []byte, parts ...string) (*http.Response, error) {
 	return s.do(ctx, http.MethodPost, "", "", bytes.NewReader(body), parts)

@@ -18,6 +18,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/ccmapd/ccmapd/internal/fleet"
 	"github.com/ccmapd/ccmapd/internal/safepath"
 	"github.com/ccmapd/ccmapd/internal/served"
 )
@@ -133,6 +134,8 @@ type Build struct {
 const (
 	mostBuilds = 1 << 20
 	mostBest   = 16 << 20 // compressed
+
+	mostOutliers = 1 << 20
 )
 
 // Builds returns the builds of a target that the hub knows.
@@ -157,12 +160,42 @@ func (h *Hub) Best(ctx context.Context, of Build) ([]byte, error) {
 	return body, nil
 }
 
+// Outliers returns what the hub says of an instance: the builds whose others it differs from.
+func (h *Hub) Outliers(ctx context.Context, instance string) (list []fleet.OutlierOf, err error) {
+	body, err := h.Get(ctx, mostOutliers, url.Values{"instance": {instance}}, "outliers")
+	if err == nil {
+		err = json.Unmarshal(body, &list)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("get outliers of the hub: %w", err)
+	}
+	return list, nil
+}
+
 // Get returns the answer of a route below /v1, of at most so many bytes, as the hub has sent it. The error wraps
 // [fs.ErrNotExist] if there is no such thing.
 func (h *Hub) Get(ctx context.Context, most int64, query url.Values, parts ...string) ([]byte, error) {
 	return h.ask(ctx, http.StatusOK, most, func(ctx context.Context) (*http.Response, error) {
 		return h.server.Get(ctx, query.Encode(), "", append([]string{"v1"}, parts...)...)
 	})
+}
+
+// Delete removes builds of a target from the hub, or the one that is named, and returns them.
+func (h *Hub) Delete(ctx context.Context, target, build string) (list []fleet.Build, err error) {
+	query := url.Values{"target": {target}}
+	if build != "" {
+		query.Set("build", build)
+	}
+	body, err := h.ask(ctx, http.StatusOK, mostBuilds, func(ctx context.Context) (*http.Response, error) {
+		return h.server.Delete(ctx, query.Encode(), "v1", "builds")
+	})
+	if err == nil {
+		err = json.Unmarshal(body, &list)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("delete builds of the hub: %w", err)
+	}
+	return list, nil
 }
 
 // ask does a request, and reads an answer of at most so many bytes. Any other success than the one that is wanted is
