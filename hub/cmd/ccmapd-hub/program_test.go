@@ -41,6 +41,9 @@ func TestMain(m *testing.M) {
 	if os.Getenv(asHub) != "" {
 		main()
 	}
+	if os.Getenv(asFastHub) != "" {
+		os.Exit(fastHub())
+	}
 	code := testrun.Guard(m).Run()
 	os.RemoveAll(programs)
 	os.Exit(code)
