@@ -138,6 +138,7 @@ its own, @hub/class-N:TARGET. The largest one is @hub/best:TARGET.
 			Args: argCount(0, 1, "at most one target"),
 			RunE: func(cmd *cobra.Command, args []string) error { return f.outliers(cmd.Context(), env, args) },
 		},
+		newFleetDeleteCmd(env, &f),
 	}
 	all := []subcommand{{cmd, filesAlone}}
 	for _, sub := range below {
@@ -151,10 +152,15 @@ its own, @hub/class-N:TARGET. The largest one is @hub/best:TARGET.
 	return all
 }
 
+// address returns the way to the hub that the flags name, or else to that of this user.
+func (f *fleetFlags) address() client.Hub {
+	h := hubHere(os.Getenv)
+	return client.Hub{URL: cmp.Or(f.url, h.URL), TokenFile: cmp.Or(f.token, h.TokenFile), CAFile: cmp.Or(f.ca, h.CAFile)}
+}
+
 // hub returns the hub that the flags name, or else that of this user.
 func (f *fleetFlags) hub() fleetHub {
-	h := hubHere(os.Getenv)
-	h = client.Hub{URL: cmp.Or(f.url, h.URL), TokenFile: cmp.Or(f.token, h.TokenFile), CAFile: cmp.Or(f.ca, h.CAFile)}
+	h := f.address()
 	return fleetHub{func(ctx context.Context, into any, query url.Values, route string) error {
 		err := h.Get(ctx, into, query, route)
 		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -63,6 +64,46 @@ func TestDaemonAsksItsHub(t *testing.T) {
 	}
 	if _, err := pages.Ask(t.Context(), "outliers", "web", "cpu"); err == nil || strings.Contains(err.Error(), "503") {
 		t.Errorf("a token that all may read: %v", err)
+	}
+}
+
+// TestFleetDelete: without --yes the command lists what would go, and deletes nothing. A token without the right is told
+// which one it needs.
+func TestFleetDelete(t *testing.T) {
+	t.Parallel()
+	status := http.StatusOK
+	var asked []string
+	hub := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		asked = append(asked, r.Method+" "+r.URL.RequestURI()+" "+r.Header.Get("Authorization"))
+		w.WriteHeader(status)
+		w.Write([]byte(`[{"target": "web", "build": "1f0c", "unit": "cpu/nanoseconds", "samples": 900, "instances": 2}]`))
+	}))
+	defer hub.Close()
+	token := filepath.Join(t.TempDir(), "token")
+	if err := os.WriteFile(token, []byte("secret\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		status int
+		args   string
+		code   int
+		says   string
+		asks   string
+	}{
+		{200, "web", 2, "900 samples of 2 instances, would go", "GET /v1/builds?target=web Bearer secret"},
+		{200, "web 2e", 1, "has no build", "GET /v1/builds?target=web Bearer secret"},
+		{200, "web --yes", 0, "web@1f0c, cpu: 900 samples of 2 instances, is deleted.", "DELETE /v1/builds?target=web Bearer secret"},
+		{200, "web 1f0c --yes", 0, "is deleted", "DELETE /v1/builds?build=1f0c&target=web Bearer secret"},
+		{403, "web --yes", 1, "must begin with delete", "DELETE /v1/builds?target=web Bearer secret"},
+		{404, "web 2e --yes", 1, "has no build", "DELETE /v1/builds?build=2e&target=web Bearer secret"},
+	} {
+		status, asked = c.status, nil
+		var out bytes.Buffer
+		args := append([]string{"fleet", "delete", "--hub", hub.URL, "--token-file", token}, strings.Fields(c.args)...)
+		code := run(args, strings.NewReader(""), &out, &out)
+		if (code == 0) != (c.code == 0) || c.code == 2 && code != 2 || !strings.Contains(out.String(), c.says) || strings.Join(asked, "; ") != c.asks {
+			t.Errorf("%s: exit code %d, asked %q, says %s", c.args, code, asked, &out)
+		}
 	}
 }
 
