@@ -7,6 +7,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"github.com/ccmapd/ccmapd/internal/perfevent"
 	"maps"
 	"os"
 	"os/exec"
@@ -177,6 +178,7 @@ func copySession(t *testing.T, to string) {
 func TestLive(t *testing.T) {
 	t.Parallel()
 	testrun.Full(t, testrun.Minutes)
+	testrun.Breakpoints(t, perfevent.Silent())
 	work, bin := t.TempDir(), filepath.Dir(built(t))
 	target := burn(t, filepath.Join(work, "fortio"))
 	text, err := os.ReadFile("getting-started.md")

@@ -3,6 +3,8 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"github.com/ccmapd/ccmapd/internal/perfevent"
+	"github.com/ccmapd/ccmapd/internal/testrun"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -78,6 +80,7 @@ func startWorkers(t *testing.T, rounds ...int) (pids []string) {
 // TestMeasureFindsALoop measures programs of which one does twice the rounds for a unit. The bounds are wide: other
 // work on the machine changes the CPU time for a unit, but not that much.
 func TestMeasureFindsALoop(t *testing.T) {
+	testrun.Breakpoints(t, perfevent.Silent())
 	pids := startWorkers(t, 20_000, 40_000, 20_000)
 	var out, errs bytes.Buffer
 	code := run([]string{"pgo", "measure", "--before", pids[0], "--after", pids[1], "--same", pids[2],

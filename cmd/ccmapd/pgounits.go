@@ -250,6 +250,8 @@ func explainRoot(err error) error {
 		return &advice.Error{Code: advice.CodeNotPermitted, Err: err, Hint: "Run as the user of the processes, or take --per-metric."}
 	case errors.Is(err, unix.ENOSPC):
 		return withHint(err, "All debug registers are in use, by a debugger or 'attach --hits'. Try again without it.")
+	case errors.Is(err, perfevent.ErrSilent):
+		return withHint(err, "Take --per-metric, or a machine with debug registers.")
 	}
 	return err
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"github.com/ccmapd/ccmapd/internal/perfevent"
 	"path/filepath"
 	"testing"
 	"time"
@@ -14,6 +15,7 @@ import (
 // some of its calls itself, and that has a profile of its own.
 func TestRealReceivers(t *testing.T) {
 	testrun.Full(t, testrun.Package)
+	testrun.Breakpoints(t, perfevent.Silent())
 	t.Parallel()
 	needEngine(t)
 	if testing.Short() {

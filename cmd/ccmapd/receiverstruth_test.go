@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"encoding/json"
 	"fmt"
+	"github.com/ccmapd/ccmapd/internal/perfevent"
 	"math"
 	"os"
 	"os/exec"
@@ -64,6 +65,7 @@ func (p receiversProgram) end(t *testing.T) (truth receivers.Truth) {
 // what the program says. No other test of the package runs beside it.
 func TestReceiversAgainstTruth(t *testing.T) {
 	testrun.Full(t, testrun.Quiet)
+	testrun.Breakpoints(t, perfevent.Silent())
 	needEngine(t)
 	if testing.Short() {
 		t.Skip("samples a program for seconds")
@@ -117,6 +119,7 @@ func fewestCalls(s *ccmap.Snapshot, truth receivers.Truth) int64 {
 // the program got before and after. No other test runs beside it, as above.
 func TestReceiversOfAChangingProgram(t *testing.T) {
 	testrun.Full(t, testrun.Minutes)
+	testrun.Breakpoints(t, perfevent.Silent())
 	needEngine(t)
 	if testing.Short() {
 		t.Skip("samples a program for seconds")

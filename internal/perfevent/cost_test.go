@@ -1,6 +1,7 @@
 package perfevent
 
 import (
+	"github.com/ccmapd/ccmapd/internal/testrun"
 	"slices"
 	"testing"
 	"time"
@@ -10,6 +11,7 @@ import (
 // this test would call a mistake.
 func TestThreadCosts(t *testing.T) {
 	t.Parallel()
+	testrun.Breakpoints(t, Silent())
 	c, err := ThreadCosts()
 	if err != nil {
 		skip(t, err)

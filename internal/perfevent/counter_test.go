@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"errors"
 	"fmt"
+	"github.com/ccmapd/ccmapd/internal/testrun"
 	"os"
 	"os/exec"
 	"reflect"
@@ -35,6 +36,7 @@ func threadsOf(pid int) (tids []uint32, err error) {
 
 // TestCounter counts calls on threads that were there, and on those that begin later and end.
 func TestCounter(t *testing.T) {
+	testrun.Breakpoints(t, Silent())
 	c, err := OpenCounter(ownThreads, uint64(reflect.ValueOf(counted).Pointer()))
 	if errors.Is(err, unix.EACCES) || errors.Is(err, unix.EPERM) || errors.Is(err, unix.ENOSPC) {
 		t.Skip(err)
@@ -90,6 +92,7 @@ func liveOn(life string) {
 
 // TestCounterEndsAtExec: the next program of a process has no breakpoint, and is not counted.
 func TestCounterEndsAtExec(t *testing.T) {
+	testrun.Breakpoints(t, Silent())
 	cmd := exec.CommandContext(t.Context(), "/proc/self/exe")
 	cmd.Env = append(os.Environ(), livesEnv+"=first")
 	in, err1 := cmd.StdinPipe()
@@ -125,6 +128,7 @@ func TestCounterEndsAtExec(t *testing.T) {
 }
 
 func TestCounterNeedsAllThreads(t *testing.T) {
+	testrun.Breakpoints(t, Silent())
 	last := uint32(1 << 30)
 	_, err := OpenCounter(func() ([]uint32, error) { last++; return []uint32{last}, nil }, 8)
 	if !errors.Is(err, ErrThreads) {

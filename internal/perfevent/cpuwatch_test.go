@@ -2,6 +2,7 @@ package perfevent
 
 import (
 	"errors"
+	"github.com/ccmapd/ccmapd/internal/testrun"
 	"math"
 	"os"
 	"runtime"
@@ -94,6 +95,7 @@ func newCells(t testing.TB) []uint64 {
 
 func openCPUWatch(t testing.TB, pid int) (*CPUWatch, []uint32) {
 	t.Helper()
+	testrun.Breakpoints(t, Silent())
 	cpus := []int{0}
 	if n := runtime.NumCPU(); n > 1 {
 		cpus = append(cpus, n-1)

@@ -12,8 +12,14 @@ import (
 
 const attrSize = uint32(unsafe.Sizeof(unix.PerfEventAttr{}))
 
-// open opens an event of one thread, on one CPU or, for cpu -1, on all CPUs.
+// open opens an event of one thread, on one CPU or, for cpu -1, on all CPUs. A breakpoint that would never fire is
+// refused with [ErrSilent].
 func open(a *unix.PerfEventAttr, tid, cpu int) (int, error) {
+	if a.Type == unix.PERF_TYPE_BREAKPOINT {
+		if err := Silent(); err != nil {
+			return -1, err
+		}
+	}
 	for {
 		fd, err := perfEventOpen(a, tid, cpu)
 		if err == unix.EINTR {

@@ -1,6 +1,7 @@
 package perfevent
 
 import (
+	"github.com/ccmapd/ccmapd/internal/testrun"
 	"runtime"
 	"testing"
 	"unsafe"
@@ -11,6 +12,7 @@ import (
 // TestWatchpoint watches words of this process, on one thread.
 func TestWatchpoint(t *testing.T) {
 	t.Parallel()
+	testrun.Breakpoints(t, Silent())
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	tid := uint32(unix.Gettid())

@@ -64,6 +64,23 @@ func Lacks(t testing.TB, format string, args ...any) {
 	t.Skip(missing)
 }
 
+// WithoutBreakpointsEnv is "1" in a full run on a machine whose hypervisor has no debug registers.
+const WithoutBreakpointsEnv = "CCMAPD_WITHOUT_BREAKPOINTS"
+
+// Breakpoints skips a test that needs hardware breakpoints if there are none, as an error of perfevent.Silent says. A
+// full run that was not told so fails.
+func Breakpoints(t testing.TB, silent error) {
+	t.Helper()
+	switch {
+	case silent == nil:
+	case os.Getenv(WithoutBreakpointsEnv) == "1":
+		note(t, "not possible here: "+silent.Error())
+		t.Skip(silent)
+	default:
+		Lacks(t, "%v", silent)
+	}
+}
+
 // note adds a test to the file of skipped tests.
 func note(t testing.TB, why string) {
 	t.Helper()

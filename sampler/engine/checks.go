@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -78,6 +79,7 @@ type machine struct {
 	container string
 	memoryMax string // of the cgroup
 	registers int    // that are free
+	silent    string // why none would fire; empty: they do
 }
 
 // A program of this many threads is assumed where no process is given.
@@ -108,6 +110,9 @@ func machineHere(pid int) machine {
 		}
 	}
 	m.registers = freeRegisters(of)
+	if err := perfevent.Silent(); err != nil {
+		m.silent = err.Error()
+	}
 	m.self, _ = os.Executable()
 	if n, err := unix.Getxattr("/proc/self/exe", "security.capability", nil); err == nil && n > 0 {
 		m.fileCaps = true
@@ -167,7 +172,7 @@ func (m machine) checks() []Check {
 		},
 		{checkContainer, true, fmt.Sprintf("container: %s; memory.max: %s", orNone(m.container), orNone(m.memoryMax)), "", ""},
 		{
-			checkRegisters, m.registers > 0, fmt.Sprintf("%d of 4 can be had", m.registers),
+			checkRegisters, m.registers > 0, cmp.Or(m.silent, fmt.Sprintf("%d of 4 can be had", m.registers)),
 			"1 at least, for verdicts and caught calls: a debugger or profiler may have them", "",
 		},
 	}

@@ -20,6 +20,7 @@ import (
 // for it are gone, and this process is no target any more.
 func TestPrice(t *testing.T) {
 	t.Parallel()
+	enginetest.NeedsBreakpoints(t)
 	h := openHost(t)
 	again, err := h.price()
 	if err != nil || again != h.costs {
@@ -99,6 +100,7 @@ func TestOverhead(t *testing.T) {
 // TestOverheadOfVerdicts: the report has the cost of verdicts and caught calls, too.
 func TestOverheadOfVerdicts(t *testing.T) {
 	t.Parallel()
+	enginetest.NeedsBreakpoints(t)
 	h := openHost(t)
 	g := enginetest.Start(t, enginetest.Build(t, "receivers"), "bimorphic", "2")
 	s, _ := enginetest.Attach(t, h.Open, g.PID(), Options{Interval: time.Millisecond, HitBudget: 1e6, WatchBudget: 1})

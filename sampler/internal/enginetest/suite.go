@@ -66,6 +66,7 @@ var ofOneGoroutine = []string{
 // busier.
 func testRepetitions(t *testing.T, open Open) {
 	t.Parallel()
+	NeedsBreakpoints(t)
 	for _, c := range []struct{ each, count int }{{80, 20}, {5, 200}} {
 		t.Run("ms="+strconv.Itoa(c.each), func(t *testing.T) {
 			t.Parallel()
@@ -104,6 +105,7 @@ func verdicts(samples []Sample) map[ccmap.Repetition]int {
 // is found, and only once. Where a verdict is unknown it may be missing.
 func testActivationsCounted(t *testing.T, open Open) {
 	t.Parallel()
+	NeedsBreakpoints(t)
 	const count = 30
 	g := Start(t, Build(t, "workload"), "calls", "40", strconv.Itoa(count))
 	g.Pin(t)

@@ -9,6 +9,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"github.com/ccmapd/ccmapd/internal/perfevent"
 	"io"
 	"os"
 	"os/exec"
@@ -166,6 +167,12 @@ func SkipUnlessPermitted(t testing.TB, err error) {
 		return
 	}
 	testrun.Lacks(t, "perf events are not available: %v", err)
+}
+
+// NeedsBreakpoints skips a test on a machine where hardware breakpoints never fire. See [testrun.Breakpoints].
+func NeedsBreakpoints(t testing.TB) {
+	t.Helper()
+	testrun.Breakpoints(t, perfevent.Silent())
 }
 
 // Sample is a copy of a sample with names in place of methods.

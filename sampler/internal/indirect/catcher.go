@@ -256,8 +256,11 @@ func (c *Catcher) retry(err error) {
 		return
 	}
 	reason := fmt.Sprintf("hardware breakpoints are not available: %v", err)
-	if errors.Is(err, unix.ENOSPC) {
+	switch {
+	case errors.Is(err, unix.ENOSPC):
 		reason = "debug registers are in use, by a debugger or another profiler"
+	case errors.Is(err, perfevent.ErrSilent):
+		reason = perfevent.ErrSilent.Error()
 	}
 	c.explain(reason)
 }

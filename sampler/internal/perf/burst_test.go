@@ -38,6 +38,7 @@ type caughtCalls struct {
 // it end.
 func catchCalls(t *testing.T, path string, o Options, enough int, args ...string) caughtCalls {
 	t.Helper()
+	enginetest.NeedsBreakpoints(t)
 	g := enginetest.Start(t, path, args...)
 	s, sink := attach(t, g.PID(), o)
 	begin := time.Now()
@@ -257,6 +258,7 @@ func TestHitsOff(t *testing.T) {
 // executes its program. What is left of closed bursts is not taken for a debugger.
 func TestHitsBesideForks(t *testing.T) {
 	t.Parallel()
+	enginetest.NeedsBreakpoints(t)
 	g := enginetest.Start(t, enginetest.Build(t, "receivers"), "bimorphic", "1")
 	s, _ := attach(t, g.PID(), Options{HitBudget: manyHits})
 	_, done := run(t, s)
@@ -319,6 +321,7 @@ func TestOneRegisterIsLeft(t *testing.T) {
 // startCalling starts a program, and waits until the thread that makes calls is there.
 func startCalling(t *testing.T) (pid int) {
 	t.Helper()
+	enginetest.NeedsBreakpoints(t)
 	g := enginetest.Start(t, enginetest.Build(t, "receivers"), "bimorphic", "1")
 	g.Proceed(t)
 	for enginetest.CPUTime(t, g.PID()) < 50*time.Millisecond {
@@ -357,6 +360,7 @@ func takeRegisters(t *testing.T, pid, n int) []*perfevent.Watchpoint {
 // and a source that is stopped, while a breakpoint is set.
 func TestEndsWithinBurst(t *testing.T) {
 	t.Parallel()
+	enginetest.NeedsBreakpoints(t)
 	for _, how := range []string{"kill", "exec", "stop"} {
 		t.Run("how="+how, func(t *testing.T) {
 			t.Parallel()

@@ -12,6 +12,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 // ELSEWHERE is memory that the program "secret" has, and no other.
@@ -33,6 +34,8 @@ static const uint64_t bad[] = {
 };
 enum { BAD = sizeof bad / sizeof *bad };
 
+static uint64_t stacks[BAD]; // those of bad that a program may have in rsp, else 0
+
 // spin computes with values in the registers that the BPF program looks at; an sp of 0
 // stands for the stack.
 static void spin(uint64_t r14, uint64_t sp)
@@ -48,6 +51,23 @@ static void spin(uint64_t r14, uint64_t sp)
 		"jnz 1b\n\t"
 		"mov %%r12, %%rsp"
 		: : "r"(r14), "r"(sp) : "rcx", "r12", "r14", "memory", "cc");
+}
+
+// try_stacks tries each stack pointer in a child: some hypervisors kill a program that is interrupted with one that is
+// not canonical (PVM, Linux 6.18).
+static void try_stacks(void)
+{
+	for (int i = 0; i < BAD; i++) {
+		int status;
+		pid_t child = fork();
+
+		for (int n = 0; child == 0 && n < 100; n++)
+			spin(0, bad[i]);
+		if (child == 0)
+			_exit(0);
+		if (waitpid(child, &status, 0) == child && !WIFSIGNALED(status))
+			stacks[i] = bad[i];
+	}
 }
 
 static void fill(volatile uint64_t *object, uint64_t value)
@@ -67,7 +87,7 @@ static void lie(void)
 		spin((uint64_t)g, 0);
 		g[G_M] = (uint64_t)m;
 		spin((uint64_t)g, 0);
-		spin((uint64_t)g, bad[i]);
+		spin((uint64_t)g, stacks[i]);
 		g[LO] = ~0ull, g[HI] = 0; // the wrong way round
 		spin((uint64_t)g, 0);
 		m[M_G0] = m[M_CURG] = (uint64_t)g; // in a circle
@@ -153,6 +173,7 @@ int main(int argc, char **argv)
 			return 1;
 	if (!strcmp(argv[1], "calls"))
 		call();
+	try_stacks();
 	if (!strcmp(argv[1], "races") && pthread_create(&thread, NULL, rewrite, NULL))
 		return 1;
 	if (syscall(SYS_arch_prctl, ARCH_SET_FS, &storage[1]))
