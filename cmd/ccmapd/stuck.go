@@ -27,14 +27,16 @@ long at least. Longer waits of goroutines are proved by notes of Go's collector.
 every two minutes or sooner: one run shows what the one before has found waiting. What
 lasts all the time without such a proof is counted apart, where --longer is more.
 
-In a JVM the owner of a monitor that threads wait for is shown with its stack, and threads
-that wait for each other's monitors are a deadlock. Locks of java.util.concurrent and
-mutexes of Go do not tell their owners. Virtual threads without a thread are not seen.
+In a JVM the owner of a monitor that threads wait for is shown with its stack, or of a lock
+of java.util.concurrent that it owns alone, unless the JVM uses ZGC. Threads that wait for
+each other's are a deadlock. Mutexes of Go do not tell their owners, nor do locks of Java
+that readers hold. Virtual threads without a thread are not seen.
 
 With --json: pid, what, longer_ns, watched_ns, tasks [that there are], stuck, unknown,
 unseen [not looked at, to bound the work], groups [{reason, tasks, least_ns, most_ns, some
-[{id, name, monitor}], labels, frames [{method, file, line}], owner [id, name, monitor,
-runs, reason, frames]}], deadlocks [a list of {id, name, monitor} each].`
+[{id, name, monitor, lock}], labels, frames [{method, file, line}], owner [id, name,
+monitor, lock, runs, reason, frames]}], deadlocks [a list of {id, name, monitor, lock}
+each], locks_unknown [why owners of locks are not known].`
 
 const stuckExample = `  ccmapd stuck 4242                              that wait for 10 s or longer
   ccmapd stuck web --longer 5m                   … for 5 min, by the collector's notes
@@ -114,12 +116,15 @@ func printStuck(p *terminal.Printer, s engine.Stuck, top int) error {
 	if s.Unseen > 0 {
 		p.Line("%s of them were not looked at.", figure.Count(int64(s.Unseen)))
 	}
+	if s.LocksUnknown != "" {
+		p.Line("Who owns locks of java.util.concurrent is not known: %s.", s.LocksUnknown)
+	}
 	for _, cycle := range s.Deadlocks {
 		p.Line("")
 		p.Line("Deadlock of %s:", figure.Plural(int64(len(cycle)), "thread"))
 		for i, t := range cycle {
 			next := cycle[(i+1)%len(cycle)]
-			p.Line("    %s waits for monitor %s, which %s owns", nameTask(t.ID, t.Name), t.Monitor, nameTask(next.ID, next.Name))
+			p.Line("    %s waits for %s, which %s owns", nameTask(t.ID, t.Name), nameLock(t.Monitor, t.Lock), nameTask(next.ID, next.Name))
 		}
 	}
 	for i, g := range s.Groups {
@@ -154,7 +159,7 @@ func printGroup(p *terminal.Printer, g engine.StuckGroup) {
 		p.Line("    labels: %s", g.Labels)
 	}
 	if o := g.Owner; o != nil {
-		p.Line("  monitor %s is owned by %s %s", o.Monitor, nameTask(o.ID, o.Name), cmp.Or(o.Reason, "[running]"))
+		p.Line("  %s is owned by %s %s", nameLock(o.Monitor, o.Lock), nameTask(o.ID, o.Name), cmp.Or(o.Reason, "[running]"))
 		printStackOf(p, o.Frames)
 	}
 }
@@ -176,6 +181,14 @@ func nameTask(id uint64, name string) string {
 		return strconv.FormatUint(id, 10)
 	}
 	return fmt.Sprintf("%q (%d)", name, id)
+}
+
+// nameLock names what a thread waits for.
+func nameLock(monitor, lock string) string {
+	if lock != "" {
+		return "lock " + lock
+	}
+	return "monitor " + monitor
 }
 
 // roundWait rounds a time down to what tells: a wait is so long at least.

@@ -29,6 +29,7 @@ type JavaThreads struct {
 	placeOf map[uint64]int32
 	free    []int32
 	last    []unwind.JavaThread // of the last census
+	heap    *heap               // nil: not read yet
 
 	labels map[string]*ccmap.Method // by name
 	stack  process.Stack
@@ -40,7 +41,7 @@ type JavaThreads struct {
 const (
 	ReasonMonitor = "monitor enter"
 	reasonWait    = "Object.wait"
-	reasonPark    = "park"
+	ReasonPark    = "park"
 	reasonSleep   = "sleep"
 	reasonNative  = "native"
 	reasonJVM     = "blocked in the JVM"
@@ -51,7 +52,7 @@ var reasons = [...]string{reasonJVM, ReasonMonitor, reasonWait}
 
 // waits are the methods whose last frame says why a thread waits, by class and name.
 var waits = map[[2]string]string{
-	{"jdk.internal.misc.Unsafe", "park"}: reasonPark, {"java.lang.Thread", "sleep"}: reasonSleep,
+	{"jdk.internal.misc.Unsafe", "park"}: ReasonPark, {"java.lang.Thread", "sleep"}: reasonSleep,
 	{"java.lang.Thread", "sleep0"}: reasonSleep, {"java.lang.Thread", "sleepNanos0"}: reasonSleep,
 	{"java.lang.Object", "wait"}: reasonWait, {"java.lang.Object", "wait0"}: reasonWait,
 }

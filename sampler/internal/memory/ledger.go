@@ -43,7 +43,7 @@ type ledger struct {
 	elapsed int64
 	cost    time.Duration // of a tick
 
-	active, unseen []int32 // places to look at: moved on since the last tick, and idle without a stack
+	active, unseen []int32 // places to look at: moved on since the last tick or running, and idle without a stack
 	shares         []int64 // of the active ones that are looked at, how many each stands for
 	again          []int32 // that went on before they were read: they get a second look
 	owed           []int64 // the time that each of them stands for, ns
@@ -84,15 +84,17 @@ func (l *ledger) tick(ctx context.Context, now int64) {
 	l.spread.tick(l.elapsed)
 }
 
-// look looks at the active ones. One that has gone on since the census, or while it was read, gets a second look, at
-// what it waits for then. As many go from one wait to the next as from the next to a third, so no wait gets too much.
+// look looks at the active ones: what each does then is what counts, for those that the census has seen running, too. So
+// as many are seen to begin a wait since the census as to end one. One that goes on while it is read, or has ended, gets
+// a second look, at what it does then. As many go from one wait to the next as from the next to a third, so no wait gets
+// too much.
 func (l *ledger) look() {
 	l.again, l.owed = l.again[:0], l.owed[:0]
 	at := 0
 	l.all.Look(l.active, func(place int32, k *process.TaskLook) {
 		weight := l.elapsed * l.shares[at]
 		at++
-		if !k.Read || k.Moved {
+		if k.State != process.Running && (!k.Read || k.Moved) {
 			l.again, l.owed = append(l.again, place), append(l.owed, weight)
 			return
 		}
@@ -123,10 +125,7 @@ func (l *ledger) see(place int32, g *process.Task) {
 	}
 	switch {
 	case g.State == process.Running:
-		if l.running {
-			l.all.Outset(g, l.answers, &l.stack)
-			l.tell(l.stacks.add(frameRunning, &l.stack), l.elapsed)
-		}
+		l.active = append(l.active, place)
 	case s.idle && s.stack != noStack:
 		l.stacks.all[s.stack].idle += l.elapsed
 	case l.isIdle(s, g):
@@ -205,13 +204,28 @@ func (l *ledger) choose() {
 	l.active = l.active[:k]
 }
 
-// note takes in a look at a goroutine that stands for a time. The census has said that it waits: if it has gone on
-// since, it keeps that reason.
+// run takes in a goroutine that runs, and stands for a time.
+func (l *ledger) run(t *process.Task, weight int64) {
+	if l.running {
+		l.all.Outset(t, l.answers, &l.stack)
+		l.tell(l.stacks.add(frameRunning, &l.stack), weight)
+	}
+}
+
+// note takes in a look at a goroutine that stands for a time. If it has gone on while it was read, it keeps the reason
+// that the census has told.
 func (l *ledger) note(place int32, k *process.TaskLook, weight int64) {
 	s := &l.slots[place]
+	if k.State == process.Running {
+		l.run(&k.Task, weight)
+		return
+	}
 	if !k.Read || k.Moved || k.ID != s.id {
 		l.stats.Counts[sampler.Truncated]++
 		was := process.Task{State: s.state, Reason: s.reason}
+		if s.state == process.Running && !l.running {
+			return
+		}
 		var outset *process.Stack
 		if k.State != process.Dead && k.ID == s.id && l.all.Outset(&k.Task, l.answers, &l.stack) {
 			outset = &l.stack

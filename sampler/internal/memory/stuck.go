@@ -16,6 +16,7 @@ import (
 	"github.com/ccmapd/ccmapd/queue"
 	"github.com/ccmapd/ccmapd/sampler"
 	"github.com/ccmapd/ccmapd/sampler/internal/goproc"
+	"github.com/ccmapd/ccmapd/sampler/internal/hotspot"
 )
 
 // StuckOptions are the options of [FindStuck]. PID is required; the zero value of all others is useful.
@@ -41,9 +42,11 @@ type Stuck struct {
 	Unseen    int           `json:"unseen"`  // of Stuck, that were not looked at, to bound the work
 	Groups    []StuckGroup  `json:"groups"`  // most tasks first
 	Deadlocks [][]StuckTask `json:"deadlocks"`
+
+	LocksUnknown string `json:"locks_unknown,omitempty"` // why owners of locks of java.util.concurrent are not known
 }
 
-// StuckGroup are tasks that wait with one stack and, in a JVM, for one monitor.
+// StuckGroup are tasks that wait with one stack and, in a JVM, for one monitor or lock.
 type StuckGroup struct {
 	Reason string        `json:"reason"`
 	Tasks  int           `json:"tasks"`
@@ -54,15 +57,16 @@ type StuckGroup struct {
 	Frames []StuckFrame  `json:"frames"` // innermost first
 	Owner  *StuckOwner   `json:"owner,omitempty"`
 
-	stack   int32
-	monitor uint64
+	stack int32
+	lock  lock
 }
 
-// StuckTask names a task.
+// StuckTask names a task, and what it waits for.
 type StuckTask struct {
 	ID      uint64 `json:"id"`             // of the goroutine, or of the thread as the kernel has it
 	Name    string `json:"name,omitempty"` // of the thread
 	Monitor string `json:"monitor,omitempty"`
+	Lock    string `json:"lock,omitempty"` // of java.util.concurrent: its class and its address
 }
 
 // StuckFrame is a call.
@@ -72,7 +76,7 @@ type StuckFrame struct {
 	Line   int    `json:"line,omitempty"`
 }
 
-// StuckOwner is the thread that owns the monitor that others wait for.
+// StuckOwner is the thread that owns what others wait for.
 type StuckOwner struct {
 	StuckTask
 	Runs   bool         `json:"runs"` // it has no stack that could be read
@@ -80,10 +84,17 @@ type StuckOwner struct {
 	Frames []StuckFrame `json:"frames"`
 }
 
-// owners are tasks that wait for monitors of each other.
+// owners are tasks that wait for monitors and locks of each other.
 type owners interface {
 	Owner(monitor uint64) (tid uint32)
+	Locks() (map[uint32]hotspot.Lock, error) // that tasks are parked for
 	Name(tid uint32) string
+}
+
+// lock is what a thread waits for.
+type lock struct {
+	addr  uint64 // 0: nothing that is known
+	class string // of a lock of java.util.concurrent; "": a monitor
 }
 
 // FindStuck watches a process for a time, and returns what has waited for long. A wait is proved by the same number at
@@ -143,6 +154,9 @@ type vigil struct {
 
 	places map[uint64]int32 // of tasks, by ID, of a JVM
 	groups map[groupKey]int
+	locks  map[uint64]lock // that tasks wait for, by ID, of a JVM
+	owner  map[lock]uint64 // ID of the task; 0: not known
+	failed error           // why locks of java.util.concurrent are not in them
 }
 
 // watched is what is known of the task in a place.
@@ -153,8 +167,8 @@ type watched struct {
 }
 
 type groupKey struct {
-	stack   int32
-	monitor uint64
+	stack int32
+	lock  lock
 }
 
 // Bounds of a vigil.
@@ -167,6 +181,9 @@ const (
 	stuckNamed  = 10 // tasks of a group that are named
 	stuckLocks  = 1 << 10
 )
+
+// parked is the reason of a thread that waits for a lock of java.util.concurrent, among others.
+const parked = "[" + hotspot.ReasonPark + "]"
 
 func (v *vigil) run(ctx context.Context) error {
 	v.process.Bound(ctx)
@@ -196,6 +213,10 @@ func (v *vigil) run(ctx context.Context) error {
 		if ended := v.sleep(ctx, &clock, min(end, clock.Now()+int64(max(pause, tickShare*cost)))); ended != "" {
 			return cmp.Or(context.Cause(ctx), process.As(errors.New(ended), sampler.ErrNoProcess))
 		}
+	}
+	v.findOwners()
+	if err := v.tick(clock.Now()); err != nil { // what still waits has waited while owners were read
+		return err
 	}
 	v.found.Watched = time.Duration(v.now - v.began)
 	v.collect(ctx)
@@ -251,7 +272,6 @@ func (v *vigil) waited(place int32) time.Duration {
 func (v *vigil) collect(ctx context.Context) {
 	var stuck []int32
 	v.groups, v.places = make(map[groupKey]int), make(map[uint64]int32)
-	_, isJVM := v.all.(owners)
 	for place := range v.tasks {
 		waited := v.waited(int32(place))
 		switch {
@@ -260,7 +280,7 @@ func (v *vigil) collect(ctx context.Context) {
 		case waited > 0 && waited >= v.found.Watched:
 			v.found.Unknown++
 		}
-		if isJVM && v.tasks[place].tick == v.ticks {
+		if v.owner != nil && v.tasks[place].tick == v.ticks {
 			v.places[v.tasks[place].id] = int32(place)
 		}
 	}
@@ -272,10 +292,12 @@ func (v *vigil) collect(ctx context.Context) {
 			v.note(place, l)
 		}
 	})
-	v.findOwners()
+	v.tellOwners()
 	for i := range v.found.Groups {
 		g := &v.found.Groups[i]
-		g.Reason, g.Labels, g.Frames = v.describeStack(g.stack)
+		if g.Reason, g.Labels, g.Frames = v.describeStack(g.stack); g.Reason == parked && v.failed != nil {
+			v.found.LocksUnknown = v.failed.Error()
+		}
 	}
 	slices.SortStableFunc(v.found.Groups, func(a, b StuckGroup) int {
 		return cmp.Or(cmp.Compare(b.Tasks, a.Tasks), cmp.Compare(b.Most, a.Most))
@@ -308,7 +330,7 @@ func (v *vigil) note(place int32, l *process.TaskLook) {
 		v.found.Stuck--
 		return
 	}
-	key := groupKey{stack, w.lock}
+	key := groupKey{stack, v.locks[w.id]}
 	at, known := v.groups[key]
 	if !known {
 		if len(v.found.Groups) >= stuckGroups || stacks.full() {
@@ -317,24 +339,27 @@ func (v *vigil) note(place int32, l *process.TaskLook) {
 		}
 		at = len(v.found.Groups)
 		v.groups[key] = at
-		v.found.Groups = append(v.found.Groups, StuckGroup{stack: stack, monitor: w.lock, Least: v.waited(place)})
+		v.found.Groups = append(v.found.Groups, StuckGroup{stack: stack, lock: key.lock, Least: v.waited(place)})
 	}
 	g := &v.found.Groups[at]
 	g.Tasks++
 	g.Least, g.Most = min(g.Least, v.waited(place)), max(g.Most, v.waited(place))
 	if len(g.Some) < stuckNamed {
-		g.Some = append(g.Some, v.nameOf(w.id, w.lock))
+		g.Some = append(g.Some, v.nameOf(w.id, key.lock))
 	}
 }
 
-// nameOf names a task.
-func (v *vigil) nameOf(id, monitor uint64) StuckTask {
+// nameOf names a task, and what it waits for or owns.
+func (v *vigil) nameOf(id uint64, l lock) StuckTask {
 	t := StuckTask{ID: id}
 	if o, ok := v.all.(owners); ok {
 		t.Name = o.Name(uint32(id))
 	}
-	if monitor != 0 {
-		t.Monitor = fmt.Sprintf("%#x", monitor)
+	switch {
+	case l.class != "":
+		t.Lock = fmt.Sprintf("%s@%#x", l.class, l.addr)
+	case l.addr != 0:
+		t.Monitor = fmt.Sprintf("%#x", l.addr)
 	}
 	return t
 }
@@ -356,54 +381,69 @@ func (v *vigil) describeStack(stack int32) (reason, labels string, frames []Stuc
 	return reason, labels, frames
 }
 
-// findOwners tells who owns the monitors that tasks wait for, and finds those that wait for each other.
+// findOwners finds what threads wait for, and who owns it.
 func (v *vigil) findOwners() {
 	of, isJVM := v.all.(owners)
 	if !isJVM {
 		return
 	}
-	known := make(map[uint64]uint64) // the owner's ID, by monitor
-	next := make(map[uint64]uint64)  // the ID of the owner that a task waits for
+	v.locks, v.owner = make(map[uint64]lock), make(map[lock]uint64)
+	var held map[uint32]hotspot.Lock
+	held, v.failed = of.Locks()
 	for place := range v.tasks {
 		w := &v.tasks[place]
-		if w.lock == 0 || v.waited(int32(place)) < v.found.Watched {
+		if w.tick != v.ticks || w.state < process.InSyscall {
 			continue
 		}
-		owner, met := known[w.lock]
-		if !met && len(known) < stuckLocks {
-			owner = uint64(of.Owner(w.lock))
-			known[w.lock] = owner
+		l, owner := lock{addr: w.lock}, func() uint32 { return of.Owner(w.lock) }
+		if k, isParked := held[uint32(w.id)]; isParked {
+			l, owner = lock{k.Addr, k.Class}, func() uint32 { return k.Owner }
 		}
-		if owner != 0 {
+		if l.addr == 0 {
+			continue
+		}
+		v.locks[w.id] = l
+		if _, met := v.owner[l]; !met && len(v.owner) < stuckLocks {
+			v.owner[l] = uint64(owner())
+		}
+	}
+}
+
+// tellOwners tells who owns what tasks wait for, and those that wait for each other.
+func (v *vigil) tellOwners() {
+	next := make(map[uint64]uint64) // the ID of the owner that a task waits for
+	for place := range v.tasks {
+		w := &v.tasks[place]
+		if owner := v.owner[v.locks[w.id]]; owner != 0 && v.waited(int32(place)) >= v.found.Watched {
 			next[w.id] = owner
 		}
 	}
 	for i := range v.found.Groups {
 		g := &v.found.Groups[i]
-		if owner := known[g.monitor]; owner != 0 {
-			g.Owner = v.ownerOf(owner, g.monitor)
+		if owner := v.owner[g.lock]; owner != 0 {
+			g.Owner = v.ownerOf(owner, g.lock)
 		}
 	}
 	for _, cycle := range cycles(next) {
 		var tasks []StuckTask
 		for _, id := range cycle {
-			tasks = append(tasks, v.nameOf(id, v.tasks[v.places[id]].lock))
+			tasks = append(tasks, v.nameOf(id, v.locks[id]))
 		}
 		v.found.Deadlocks = append(v.found.Deadlocks, tasks)
 	}
 }
 
-// ownerOf looks at the owner of a monitor.
-func (v *vigil) ownerOf(id, monitor uint64) *StuckOwner {
-	o := &StuckOwner{StuckTask: v.nameOf(id, monitor), Frames: []StuckFrame{}}
+// ownerOf looks at the owner of a monitor or lock.
+func (v *vigil) ownerOf(id uint64, l lock) *StuckOwner {
+	o := &StuckOwner{StuckTask: v.nameOf(id, l), Frames: []StuckFrame{}}
 	place, known := v.places[id]
 	if !known {
 		return o
 	}
-	v.all.Look([]int32{place}, func(_ int32, l *process.TaskLook) {
-		if o.Runs = !l.Read || l.Moved || l.ID != id; !o.Runs {
+	v.all.Look([]int32{place}, func(_ int32, k *process.TaskLook) {
+		if o.Runs = !k.Read || k.Moved || k.ID != id; !o.Runs {
 			stacks := v.ledger.stacks
-			o.Reason, _, o.Frames = v.describeStack(stacks.add(stacks.reason(l), l.Stack))
+			o.Reason, _, o.Frames = v.describeStack(stacks.add(stacks.reason(k), k.Stack))
 		}
 	})
 	return o

@@ -8,8 +8,9 @@
 //     drops the names of classes that the JVM has unloaded meanwhile.
 //  4. [Table.Callee] tells which method a call in the bytecode names, and [Table.Find]
 //     which method of a class such a name reaches.
-//  5. [Table.Body] hashes the bytecode of a method as its class file has it.
-//  6. [Table.Load] makes many of these cheap: it reads memory in whole pieces. [Table.Check]
+//  5. [Table.Field] tells where objects of a class have a field.
+//  6. [Table.Body] hashes the bytecode of a method as its class file has it.
+//  7. [Table.Load] makes many of these cheap: it reads memory in whole pieces. [Table.Check]
 //     then tells whether what was read is still true.
 //
 // The JVM unloads classes, and uses their addresses again. JFR's number of a class tells it
@@ -26,5 +27,5 @@
 // The layouts were verified on OpenJDK 17.0.15 and Temurin 25.0.3 (linux/amd64). The
 // encodings are those of their sources: oops/constMethod.hpp, oops/compressedLineNumber*,
 // code/compressedStream.cpp (17), utilities/unsigned5.hpp (25), oops/cpCache.hpp,
-// interpreter/bytecodes.hpp, interpreter/rewriter.cpp, oops/resolved*Entry.hpp (25).
+// oops/fieldInfo.hpp, interpreter/bytecodes.hpp, interpreter/rewriter.cpp, oops/resolved*Entry.hpp (25).
 package classes

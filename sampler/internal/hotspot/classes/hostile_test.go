@@ -23,6 +23,7 @@ var layout17 = layout{
 		known: true, tags: 8, operands: 32, references: 24, bytesData: 4, shortsData: 4,
 		fields: callLayout{cacheHeader: 40, entrySize: 32}, dynamic: callLayout{cacheHeader: 40, entrySize: 32},
 	},
+	fields: fieldLayout{known: true, pool: 232, list: 456, data: 4, count: 310},
 }
 
 // base is where the memory of tests begins.
@@ -98,6 +99,32 @@ func FuzzBytecode(f *testing.F) {
 				t.Fatalf("at %d: %+v, next at %d", at, i, next)
 			}
 			at = next
+		}
+	})
+}
+
+// FuzzFields: any bytes are fields up to some point, and no field lies outside of an object.
+func FuzzFields(f *testing.F) {
+	f.Add([]byte{2, 0, 1, 0, 2, 0, 0, 0, 0x31, 0, 0, 0}, uint64(base), uint16(1))
+	f.Add([]byte{3, 1, 8, 9, 13, 3, 1, 8, 9, 17, 9, 6, 4, 5, 6}, uint64(base), uint16(2))
+	f.Add([]byte(strings.Repeat("\xff", 100)), uint64(base+8), uint16(0xffff))
+	f.Add([]byte(strings.Repeat("\x08\x00\x01\x00\x00\x00\x00\x00", 100)), uint64(base+8), uint16(7))
+	f.Fuzz(func(t *testing.T, data []byte, addr uint64, count uint16) {
+		if n := len(plainFields(data, int(count))); n > int(count) || n > len(data)/12 {
+			t.Fatalf("%d fields of %d in %d bytes", n, count, len(data))
+		}
+		for _, offset := range []byte{0, 1} {
+			if n := len(compressedFields(data, offset)); n > maxFields || n > len(data)/5 {
+				t.Fatalf("%d fields in %d bytes", n, len(data))
+			}
+		}
+		for _, compressed := range []bool{false, true} {
+			table := &Table{vm: &vmstructs.VM{Memory: forged(data)}, l: layout17}
+			table.l.fields.compressed = compressed
+			table.forget()
+			if at, err := table.Field(&Class{Address: addr}, "", ""); err == nil && (at == 0 || at > maxOffset) {
+				t.Fatalf("a field at %d", at)
+			}
 		}
 	})
 }

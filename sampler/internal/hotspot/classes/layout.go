@@ -30,8 +30,9 @@ type layout struct {
 	symbolLength, symbolBody uint64
 	arrayLength, arrayData   uint64 // of an Array of pointers
 
-	calls callLayout
-	body  bodyLayout
+	calls  callLayout
+	body   bodyLayout
+	fields fieldLayout
 
 	numberOffset byte // see numbers
 }
@@ -79,6 +80,7 @@ func newLayout(vm *vmstructs.VM) (layout, error) {
 	}
 	l.calls = newCallLayout(vm, q)
 	l.body = newBodyLayout(vm, l.calls)
+	l.fields = newFieldLayout(vm)
 	major := q.Static("Abstract_VM_Version._vm_major_version")
 	if err := q.Err(); err != nil {
 		return l, err

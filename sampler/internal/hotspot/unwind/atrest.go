@@ -27,6 +27,9 @@ type JavaThread struct {
 	SP               uint64 // of its last Java frame; 0: it runs Java, or has none
 	Pending, Waiting uint64 // the monitors that it waits to enter, and that it waits on; 0: none
 
+	Object  uint64 // address of the pointer to its java.lang.Thread; 0: not known
+	Virtual uint64 // … to the virtual thread that it runs, which may be itself; 0: not known, JDK 20 and earlier
+
 	anchor                anchor
 	stackBase, stackBytes uint64
 	ownerID               uint64 // by which monitors know it: JDK 24 and later
@@ -57,6 +60,7 @@ type restLayout struct {
 	owner, object         uint64 // of an ObjectMonitor
 	ownerID               uint64 // 0: owners are addresses, JDK 23 and earlier
 	lockTop, lockBase     uint64 // 0: no locks without monitors, JDK 20 and earlier
+	thread, virtual       uint64 // handles of its java.lang.Thread, and of the virtual thread that it runs; 0: not known
 	anonymous             uint64 // the owner that a monitor has whose owner is not known to it
 	from, to              uint64 // all that is read of a JavaThread is there
 }
@@ -74,6 +78,8 @@ func newRestLayout(vm *vmstructs.VM, l *threadLayout) (restLayout, error) {
 		return r, err
 	}
 	r.ownerID, _ = vm.Offset("JavaThread._monitor_owner_id")
+	r.thread, _ = vm.Offset("JavaThread._threadObj")
+	r.virtual, _ = vm.Offset("JavaThread._vthread")
 	if stack, ok := vm.Offset("JavaThread._lock_stack"); ok {
 		top, ok1 := vm.Offset("LockStack._top")
 		base, ok2 := vm.Offset("LockStack._base[0]")
@@ -88,8 +94,10 @@ func newRestLayout(vm *vmstructs.VM, l *threadLayout) (restLayout, error) {
 func (r *restLayout) bound(l *threadLayout) error {
 	anchor := l.anchor + max(l.sp, l.fp, l.pc) + 8
 	fields := []uint64{r.state.at, r.pending, r.waiting, r.stackBase, r.stackBytes, l.osthread, l.anchor, anchor}
-	if r.ownerID != 0 {
-		fields = append(fields, r.ownerID)
+	for _, at := range []uint64{r.ownerID, r.thread, r.virtual} {
+		if at != 0 {
+			fields = append(fields, at)
+		}
 	}
 	if r.lockBase != 0 {
 		fields = append(fields, r.lockTop, r.lockBase+8*(mostLocked-1))
@@ -167,15 +175,19 @@ func (a *AtRest) Read(addrs []uint64, dst []JavaThread) []JavaThread {
 func (a *AtRest) decode(addr uint64, raw []byte) JavaThread {
 	r, l := &a.r, &a.l.threads
 	field := func(at uint64) uint64 { return word(raw, at-r.from) }
+	optional := func(at uint64) uint64 {
+		if at == 0 {
+			return 0
+		}
+		return field(at)
+	}
 	t := JavaThread{
 		Addr: addr, State: State(int32(field(r.state.at))), Pending: field(r.pending), Waiting: field(r.waiting),
 		anchor:    anchor{field(l.anchor + l.sp), field(l.anchor + l.fp), field(l.anchor + l.pc)},
 		stackBase: field(r.stackBase), stackBytes: field(r.stackBytes),
 	}
 	t.SP = t.anchor.sp
-	if r.ownerID != 0 {
-		t.ownerID = field(r.ownerID)
-	}
+	t.ownerID, t.Object, t.Virtual = optional(r.ownerID), optional(r.thread), optional(r.virtual)
 	if r.lockBase != 0 { // the top is an offset from the thread's beginning
 		for i := uint64(0); i < mostLocked && r.lockBase+8*i < uint64(uint32(field(r.lockTop))); i++ {
 			t.locked[i] = field(r.lockBase + 8*i)

@@ -1,0 +1,135 @@
+package classes
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/ccmapd/ccmapd/sampler/internal/hotspot/vmstructs"
+)
+
+// errNoField says that a class does not declare a field, or that where it has it is not known.
+var errNoField = errors.New("no such field")
+
+// fieldLayout is where the JVM keeps what a class says of its fields. A JVM whose tables lack some of it has no fields.
+type fieldLayout struct {
+	known bool
+
+	pool       uint64 // in a class: its constant pool
+	list       uint64 // in a class: the array of its fields
+	data       uint64 // in that array: where its numbers begin
+	count      uint64 // in a class: how many fields it declares, JDK 20 and earlier
+	compressed bool   // numbers are of one to five bytes: JDK 21 and later
+}
+
+func newFieldLayout(vm *vmstructs.VM) fieldLayout {
+	q := vm.Query()
+	l := fieldLayout{pool: q.Offset("InstanceKlass._constants")}
+	if l.list, l.compressed = vm.Offset("InstanceKlass._fieldinfo_stream"); l.compressed {
+		l.data = q.Offset("Array<u1>._data")
+	} else {
+		l.list, l.count, l.data = q.Offset("InstanceKlass._fields"), q.Offset("InstanceKlass._java_fields_count"), q.Offset("Array<u2>._data")
+	}
+	l.known = q.Err() == nil && max(l.pool, l.list, l.count, l.data) <= maxStructure
+	return l
+}
+
+// A declared field of a class.
+type field struct {
+	name, descriptor uint16 // slots of the constant pool
+	offset           uint64 // bytes from the object's beginning
+	static           bool
+}
+
+// Bounds of fields.
+const (
+	maxFields = 1 << 16 // of a class (JVMS 4.1)
+	// maxOffset bounds where an object has a field, bytes: it may have 65,535 fields of 8 bytes.
+	maxOffset = 1 << 20
+)
+
+// Field returns where objects have a field that a class itself declares, in bytes from the object's beginning.
+func (t *Table) Field(c *Class, name, descriptor string) (offset uint64, err error) {
+	fields, pool, err := t.fields(c)
+	if err != nil {
+		return 0, fmt.Errorf("read the fields of %s: %w", c.Name, err)
+	}
+	for _, f := range fields {
+		if f.static || f.offset == 0 || f.offset > maxOffset {
+			continue
+		}
+		if is, err := t.symbol(pool.slot(f.name)); err != nil || is != name {
+			continue
+		}
+		if is, err := t.symbol(pool.slot(f.descriptor)); err == nil && is == descriptor {
+			return f.offset, nil
+		}
+	}
+	return 0, fmt.Errorf("find %s.%s: %w", c.Name, name, errNoField)
+}
+
+// fields returns the fields that a class declares.
+func (t *Table) fields(c *Class) ([]field, *pool, error) {
+	l := &t.l.fields
+	if !l.known {
+		return nil, nil, errNoField
+	}
+	constants, err := t.word(c.Address + l.pool)
+	if err != nil {
+		return nil, nil, err
+	}
+	pool, err := t.pool(constants)
+	if err != nil {
+		return nil, nil, err
+	}
+	list, err := t.word(c.Address + l.list)
+	if err != nil {
+		return nil, nil, err
+	}
+	if pool.holder != c.Address {
+		return nil, nil, errNotAClass
+	}
+	if l.compressed {
+		return compressedFields(t.array(list, l.data, 1), t.l.numberOffset), pool, nil
+	}
+	var count [2]byte
+	if err := t.memory().Read(c.Address+l.count, count[:]); err != nil {
+		return nil, nil, err
+	}
+	return plainFields(t.array(list, l.data, 2), int(u16(count[:], 0))), pool, nil
+}
+
+// plainFields decodes the fields of JDK 20 and earlier: six numbers of 16 bits each (oops/fieldInfo.hpp). The lowest two
+// bits of the offset tell that it is one.
+func plainFields(raw []byte, count int) (fields []field) {
+	const size, hasOffset = 12, 1
+	for ; len(raw) >= size && len(fields) < count; raw = raw[size:] {
+		packed := uint64(u16(raw, 8)) | uint64(u16(raw, 10))<<16
+		f := field{name: u16(raw, 2), descriptor: u16(raw, 4), static: u16(raw, 0)&accStatic != 0}
+		if packed&3 == hasOffset {
+			f.offset = packed >> 2
+		}
+		fields = append(fields, f)
+	}
+	return fields
+}
+
+// compressedFields decodes the fields of JDK 21 and later: their number, that of the JVM's own, and for each its name,
+// descriptor, offset, flags of the class file and of the JVM, and up to three more, which the JVM's flags announce
+// (oops/fieldInfo.inline.hpp). Fields from the first on that is not one are left out.
+func compressedFields(raw []byte, offset byte) (fields []field) {
+	const announced = 1<<0 | 1<<2 | 1<<4 // an initial value, a generic type, a group that contends
+	n := numbers{data: raw, offset: offset}
+	count := int(min(n.next(), maxFields))
+	n.next()
+	for len(fields) < count {
+		name, descriptor, at, access, flags := n.next(), n.next(), n.next(), n.next(), n.next()
+		for more := flags & announced; more != 0; more &= more - 1 {
+			n.next()
+		}
+		if n.overrun || name > 0xffff || descriptor > 0xffff {
+			break
+		}
+		fields = append(fields, field{uint16(name), uint16(descriptor), uint64(at), access&accStatic != 0})
+	}
+	return fields
+}
