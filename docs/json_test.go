@@ -162,11 +162,15 @@ func (j jsonTypes) fields(folder string, of *ast.StructType, file *ast.File, lis
 		if key == "-" || key == "" && len(f.Names) > 0 {
 			continue
 		}
-		members, err := j.members(folder, f.Type, file, listed)
+		seen := listed
+		if key == "" { // embedded: written out wherever it is
+			seen = map[string]bool{}
+		}
+		members, err := j.members(folder, f.Type, file, seen)
 		if err != nil {
 			return nil, err
 		}
-		if key == "" { // embedded
+		if key == "" {
 			all = append(all, strings.TrimSuffix(strings.TrimPrefix(members, " {"), "}"))
 			continue
 		}
