@@ -334,12 +334,16 @@ func follow(t *testing.T, page, to, heading string) {
 		t.Fatal(err)
 	}
 	for _, h := range headings.FindAllStringSubmatch(string(text), -1) {
-		anchor := strings.ReplaceAll(dropped.ReplaceAllString(strings.ToLower(h[1]), ""), " ", "-")
-		if anchor == heading {
+		if anchor(h[1]) == heading {
 			return
 		}
 	}
 	t.Errorf("%s: %s has no heading #%s", page, to, heading)
+}
+
+// anchor returns what links call a heading.
+func anchor(heading string) string {
+	return strings.ReplaceAll(dropped.ReplaceAllString(strings.ToLower(heading), ""), " ", "-")
 }
 
 // rows matches the rows of the layout table: folder, purpose, imports.

@@ -31,20 +31,20 @@ func TestSchema(t *testing.T) {
 	now, err := json.MarshalIndent(map[string]any{
 		"$schema":     "https://json-schema.org/draft/2020-12/schema",
 		"title":       "Output of ccmapd's commands with --json",
-		"description": "A definition for each command, as \"ccmapd top\", and \"hot\" and \"hint\", the data of events of these kinds. docs/formats.md explains the members.",
+		"description": "A definition for each command, as \"ccmapd top\", and \"hot\" and \"hint\", the data of events of these kinds. docs/json.md lists the members of all commands.",
 		"$defs":       s.defs,
 	}, "", "  ")
 	if err != nil {
 		t.Fatal(err)
 	}
 	now = append(now, '\n')
-	explained, err := os.ReadFile("formats.md")
+	explained, err := os.ReadFile("json.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	for member := range s.members {
 		if !strings.Contains(string(explained), "`"+member+"`") {
-			t.Errorf("formats.md does not explain the member %s", member)
+			t.Errorf("json.md does not list the member %s", member)
 		}
 	}
 	const file = "commands.schema.json"
@@ -77,22 +77,18 @@ func TestFormats(t *testing.T) {
 	holdRows(t, "formats.md", formatRows, now.String())
 }
 
-// TestQuestions holds that README.md has a row for each question about profiles, and formats.md a row with the
-// members of its JSON. To write them anew: go test ./docs -run TestQuestions -update
-func TestQuestions(t *testing.T) { // alone, before TestSchema reads what it writes
-	var commands, members strings.Builder
+// TestQuestions holds that README.md has a row for each question about profiles. To write them anew:
+// go test ./docs -run TestQuestions -update
+func TestQuestions(t *testing.T) {
+	t.Parallel()
+	var commands strings.Builder
 	var names []string
 	for _, q := range view.Questions() {
 		names = append(names, q.Name)
 		fmt.Fprintf(&commands, "| `%s %s` | %s |\n", q.Name, q.Subject, strings.ToLower(q.Short[:1])+q.Short[1:])
-		fmt.Fprintf(&members, "| `%s` | %s |\n", q.Name, membersOf(q.Layout.Columns, "", map[string]bool{}))
-		if q.ByLabel.Columns != nil {
-			fmt.Fprintf(&members, "| `%s --by label` | %s |\n", q.Name, membersOf(q.ByLabel.Columns, "", map[string]bool{}))
-		}
 	}
-	rows := "(?m)(^\\| `(?:" + strings.Join(names, "|") + ")%s.*\\n)+"
-	holdRows(t, "../README.md", regexp.MustCompile(fmt.Sprintf(rows, " ")), commands.String())
-	holdRows(t, "formats.md", regexp.MustCompile(fmt.Sprintf(rows, "(?: --by label)?` ")), members.String())
+	rows := "(?m)(^\\| `(?:" + strings.Join(names, "|") + ") .*\\n)+"
+	holdRows(t, "../README.md", regexp.MustCompile(rows), commands.String())
 }
 
 // holdRows holds that the first such rows of a page are those of now.

@@ -116,14 +116,23 @@ func (e *effect) print(out *terminal.Printer) {
 		figure.Time(e.diff.A.Weight), e.diff.A.Duration.Seconds(), figure.Time(e.diff.B.Weight), e.diff.B.Duration.Seconds())
 }
 
+// appliedJSON is the JSON of apply.
+type appliedJSON struct {
+	PID   int              `json:"pid"`
+	Hints []hotspot.Result `json:"hints"`
+	CPU   *cpuJSON         `json:"cpu"` // null: nothing was sampled
+	Kept  bool             `json:"kept"`
+	Lost  uint64           `json:"lost_bytes"` // of the JVM's events
+}
+
 // cpuJSON is the CPU time before and after.
 type cpuJSON struct {
 	Before     int64         `json:"before_ns"`
 	After      int64         `json:"after_ns"`
 	BeforeWall int64         `json:"before_wall_ns"`
 	AfterWall  int64         `json:"after_wall_ns"`
-	Detectable float64       `json:"detectable_points"`
-	Methods    []changedJSON `json:"methods"`
+	Detectable float64       `json:"detectable_points"` // as detectable of diff
+	Methods    []changedJSON `json:"methods"`           // the roots
 }
 
 type changedJSON struct {
@@ -136,13 +145,7 @@ type changedJSON struct {
 }
 
 func (r *applyReport) json() any {
-	return struct {
-		PID   int              `json:"pid"`
-		Hints []hotspot.Result `json:"hints"`
-		CPU   *cpuJSON         `json:"cpu"`
-		Kept  bool             `json:"kept"`
-		Lost  uint64           `json:"lost_bytes"`
-	}{r.pid, r.results, r.effect.json(), r.kept, r.lost}
+	return appliedJSON{r.pid, r.results, r.effect.json(), r.kept, r.lost}
 }
 
 func (e *effect) json() *cpuJSON {

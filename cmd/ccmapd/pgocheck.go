@@ -100,14 +100,14 @@ type pgoChecked struct {
 	Program   string          `json:"program"`
 	GoOld     string          `json:"go_of_profile,omitempty"`
 	GoNew     string          `json:"go_of_program,omitempty"`
-	Unit      string          `json:"unit"` // of weights
+	Unit      string          `json:"unit"` // of weights: samples, or nanoseconds of a minimal profile
 	Calls     int             `json:"calls"`
 	Hot       int             `json:"hot"`
 	FitsHot   float64         `json:"fits_hot_percent"`
 	Fits      float64         `json:"fits_percent"`
 	Classes   []pgoClass      `json:"classes"`
-	Healed    string          `json:"healed,omitempty"`
-	Unfitting []pgoUnfitting  `json:"unfitting"` // the heaviest first
+	Healed    string          `json:"healed,omitempty"` // the file
+	Unfitting []pgoUnfitting  `json:"unfitting"`        // the heaviest first
 	checked   []gopgo.Checked // all
 }
 

@@ -101,13 +101,13 @@ func (f *pgoExportFlags) check(out string) error {
 type pgoExported struct {
 	File      string `json:"file"`
 	Bytes     int64  `json:"bytes"`
-	Weight    string `json:"weight"`
+	Weight    string `json:"weight"` // samples or activations
 	Minimal   bool   `json:"minimal"`
-	Calls     int    `json:"calls"`      // in the whole profile
-	Hot       int    `json:"hot"`        // of them
-	HotSingle int    `json:"hot_single"` // of the hot ones: they rest on one sample
-	Written   int    `json:"written"`    // calls in the file
-	Decisions *int   `json:"decisions,omitempty"`
+	Calls     int    `json:"calls"`               // in the whole profile
+	Hot       int    `json:"hot"`                 // calls that the compiler takes for hot
+	HotSingle int    `json:"hot_single"`          // of the hot ones: they rest on one sample or activation
+	Written   int    `json:"written"`             // calls in the file
+	Decisions *int   `json:"decisions,omitempty"` // of the compiler, with --verify
 }
 
 func (f *pgoExportFlags) run(ctx context.Context, env *environment, in, out string) error {

@@ -127,7 +127,7 @@ type pgoMeasured struct {
 	OneBuild bool             `json:"one_build"`      // before and after are the same build: the change is noise
 	Same     *unitcost.Result `json:"same,omitempty"` // of --same against --before
 	Least    float64          `json:"least"`          // percent
-	Verdict  string           `json:"verdict"`        // see verdictOf
+	Verdict  string           `json:"verdict"`
 	More     *float64         `json:"more_seconds,omitempty"`
 	Units    uint64           `json:"units"`   // of before and after
 	Stopped  bool             `json:"stopped"` // a breakpoint has counted them, which slows the processes, and not alike

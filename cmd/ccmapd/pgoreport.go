@@ -83,7 +83,7 @@ type pgoReported struct {
 	New      string        `json:"new"`
 	GoOld    string        `json:"go_old,omitempty"`
 	GoNew    string        `json:"go_new,omitempty"`
-	Unit     string        `json:"unit"` // of weights
+	Unit     string        `json:"unit"` // of weights, as in pgo check
 	Hot      int           `json:"hot"`  // calls
 	Told     bool          `json:"told"` // there are words of the compiler
 	Outcomes []pgoOutcome  `json:"outcomes"`
@@ -126,7 +126,7 @@ type pgoDecision struct {
 	Caller  string        `json:"caller"`
 	Callee  string        `json:"callee"`
 	Line    int           `json:"line"` // of the call, from the caller's first
-	Old     gopgo.Way     `json:"old"`
+	Old     gopgo.Way     `json:"old"`  // inlined, direct, indirect or absent
 	New     gopgo.Way     `json:"new"`
 	Reason  string        `json:"reason,omitempty"`
 	Issue   string        `json:"issue,omitempty"`

@@ -208,25 +208,25 @@ func (l *storeListFlags) run(env *environment) error {
 // storeList is the JSON of store list.
 type storeList struct {
 	Entries []storedEntry `json:"entries"`
-	Skipped int           `json:"skipped"`
+	Skipped int           `json:"skipped"` // names that are no profiles
 	Damage  string        `json:"log_damage,omitempty"`
 }
 
 // storedEntry is a stored profile in JSON.
 type storedEntry struct {
-	Kind   string    `json:"kind"`
+	Kind   string    `json:"kind"` // period, day, best, phase-N or running
 	Target string    `json:"target"`
 	Event  string    `json:"event"`
-	Build  string    `json:"build"`
+	Build  string    `json:"build"` // as its directory is called; of the log the whole id
 	From   time.Time `json:"from"`
 	To     time.Time `json:"to"`
 	File   string    `json:"file,omitempty"`
 	Bytes  int64     `json:"bytes"`
-	Best   bool      `json:"best"`
+	Best   bool      `json:"best"` // it is the best file of its build
 
 	Interval time.Duration `json:"settled_interval_ns,omitempty"` // where the tuner had settled
 
-	UID     *int           `json:"uid,omitempty"`
+	UID     *int           `json:"uid,omitempty"` // of the user who may see it besides masters
 	GID     *int           `json:"gid,omitempty"`
 	Quality *storedQuality `json:"quality,omitempty"`
 }
@@ -237,7 +237,7 @@ type storedQuality struct {
 	Independent *float64 `json:"independent,omitempty"` // absent: too few verdicts
 	Settled     float64  `json:"settled_edges,omitempty"`
 	Pruned      float64  `json:"pruned_percent"`
-	Other       float64  `json:"other_percent"`
+	Other       float64  `json:"other_percent"` // of the values at points
 	Truncated   float64  `json:"truncated_percent"`
 	Unaccounted float64  `json:"unaccounted_percent"`
 }

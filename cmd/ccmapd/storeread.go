@@ -238,9 +238,9 @@ func newStoreCheckCmd(env *environment, f *storeFlags) subcommand {
 
 // checkedStore is the JSON of store check.
 type checkedStore struct {
-	Files     int           `json:"files"`
+	Files     int           `json:"files"` // that are whole
 	Bytes     int64         `json:"bytes"`
-	Running   int           `json:"running"`
+	Running   int           `json:"running"` // profiles in the log
 	Skipped   int           `json:"skipped"`
 	Damaged   []damagedFile `json:"damaged"`
 	LogDamage string        `json:"log_damage,omitempty"`

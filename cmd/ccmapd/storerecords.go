@@ -72,7 +72,7 @@ type storedRecords struct {
 type buildRecords struct {
 	Build   string               `json:"build"`
 	UID     *int                 `json:"uid,omitempty"`
-	GID     *int                 `json:"gid,omitempty"`
+	GID     *int                 `json:"gid,omitempty"` // if the records are one user's
 	File    string               `json:"file"`
 	Lines   int                  `json:"lines"`   // that are whole
 	Damaged int                  `json:"damaged"` // lines that are no records

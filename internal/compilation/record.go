@@ -51,8 +51,8 @@ func (m Method) fits(n Method) bool {
 type Record struct {
 	Method
 	Time   int64  `json:"time"`             // when it was compiled, ns since 1970
-	Level  int    `json:"level"`            // [LevelProfiled] or higher; 0: the record only says how often it was wrong
-	OSR    int    `json:"osr"`              // bytecode index of the loop that was entered, NoOSR or OSRUnknown
+	Level  int    `json:"level"`            // 3 or 4; 0: the record only says how often it was wrong
+	OSR    int    `json:"osr"`              // bytecode index of the loop that was entered; -1: none; -2: one of the loops
 	Thrown int64  `json:"thrown,omitempty"` // how often compiled code of the method had been thrown away
 	Calls  []Call `json:"calls,omitempty"`  // in the order in which the compiler came to them
 	Wrong  int    `json:"wrong,omitempty"`  // how often the record before this one was wrong

@@ -10,15 +10,14 @@ import (
 
 // Event is news of a target. Seq counts from 1, and tells a reader what it has missed.
 type Event struct {
-	Seq    uint64    `json:"seq"`
-	At     time.Time `json:"at"`
-	Kind   Kind      `json:"kind"`
-	Target string    `json:"target,omitempty"`
-	PID    int       `json:"pid,omitempty"`
-	Text   string    `json:"text"` // for people; foreign names in it are not printable yet
-	// Data is JSON, of EventHot a [recording.Hot], of EventHint a [Hinted]; nil: the text says all.
-	Data   json.RawMessage `json:"data,omitempty"`
-	OfHost bool            `json:"-"` // it is about the whole host
+	Seq    uint64          `json:"seq"`
+	At     time.Time       `json:"at"`
+	Kind   Kind            `json:"kind"` // state, interval, hot, hint, drift, loss, rotated, build, hub or reload
+	Target string          `json:"target,omitempty"`
+	PID    int             `json:"pid,omitempty"`
+	Text   string          `json:"text"`           // for people; foreign names in it are not printable yet
+	Data   json.RawMessage `json:"data,omitempty"` // of hot and hint events
+	OfHost bool            `json:"-"`              // it is about the whole host
 
 	Owner process.Owner `json:"-"` // of the process; zero: of no process, and so nobody's but root's
 }

@@ -18,7 +18,7 @@ type Build struct {
 	Samples       int64     `json:"samples"`
 	Independent   float64   `json:"independent"`       // samples that say something new
 	Classes       int       `json:"classes"`           // of instances that behave alike
-	Settled       float64   `json:"settled,omitempty"` // as that of the largest class
+	Settled       float64   `json:"settled,omitempty"` // of the largest class
 	Outliers      int       `json:"outliers"`
 	Updated       time.Time `json:"updated"`
 }
@@ -40,7 +40,7 @@ type Class struct {
 	Settled     float64 `json:"settled,omitempty"` // overlap of its halves in edges, percent; 0: too few samples
 	IsSettled   bool    `json:"is_settled"`        // more samples change little
 
-	LeftOut  *LeftOut  `json:"left_out,omitempty"` // nil: there are no two instances
+	LeftOut  *LeftOut  `json:"left_out,omitempty"` // absent: there are no two instances
 	Overlaps []Overlap `json:"overlaps,omitempty"` // with the other classes
 }
 

@@ -22,12 +22,12 @@ import (
 type Report struct {
 	Checks  []Check     `json:"checks"`
 	Engines []Diagnosis `json:"engines"` // best first
-	Auto    string      `json:"auto"`    // the engine that [Attach] takes for Auto; "": none
+	Auto    string      `json:"auto"`    // the engine that --engine auto takes; empty: none
 
 	// Err is nil if there is an engine. It wraps the errors of package sampler. Code and
 	// Reason say the same to others.
 	Err    error  `json:"-"`
-	Code   string `json:"code,omitempty"` // CodeNoTarget or CodeNotPermitted
+	Code   string `json:"code,omitempty"` // no-target or not-permitted: there is no engine
 	Reason string `json:"reason,omitempty"`
 }
 

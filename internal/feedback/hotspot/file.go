@@ -12,8 +12,8 @@ const fileFormat = "ccmapd-hints"
 
 // File is a file of hints, as JSON.
 type File struct {
-	Format  string   `json:"format"`
-	Version int      `json:"version"`
+	Format  string   `json:"format"`  // ccmapd-hints
+	Version int      `json:"version"` // 1
 	Hints   []Hint   `json:"hints"`
 	LeftOut []string `json:"left_out"` // why there is no hint where one was due
 }

@@ -25,19 +25,15 @@ const (
 
 // Hint asks for one thing in all compilations of one method.
 type Hint struct {
-	Action   Action  `json:"action"`
-	Callee   Method  `json:"callee"`
-	Caller   Method  `json:"caller"`   // of Callee, in the code of Root
-	Bytecode int32   `json:"bytecode"` // index of the call in Caller
-	Root     Method  `json:"root"`     // the method whose compilations the hint is for
-	Share    float64 `json:"share"`    // percent of the profile's weight that the call has below Root
-	// Saves is the percent of the profile's weight that the hints of this reason can save at most: what the methods
-	// take themselves that are inlined, or that are reached.
-	Saves  float64 `json:"saves"`
-	Reason string  `json:"reason"`
-	// ThrownBefore is how often the JVM had thrown away code of Root that C2 had made, when the
-	// profile was taken.
-	ThrownBefore int64 `json:"thrown_before"`
+	Action       Action  `json:"action"`   // inline or keep out
+	Callee       Method  `json:"callee"`   // one word: java.util.HashMap.get(Ljava/lang/Object;)Ljava/lang/Object;
+	Caller       Method  `json:"caller"`   // of the callee, in the code of the root
+	Bytecode     int32   `json:"bytecode"` // index of the call in the caller
+	Root         Method  `json:"root"`     // the method whose compilations the hint is for
+	Share        float64 `json:"share"`    // percent of the profile's weight that the call has below the root
+	Saves        float64 `json:"saves"`    // percent of the weight that the hints of this reason can save at most: the own time of methods that are inlined or reached
+	Reason       string  `json:"reason"`
+	ThrownBefore int64   `json:"thrown_before"` // how often the JVM had thrown away C2's code of the root when the profile was taken
 }
 
 // Method names a method as the compiler's patterns do. As text it is one word:

@@ -25,10 +25,10 @@ const (
 // Result is what became of a hint.
 type Result struct {
 	Hint
-	Outcome      Outcome `json:"outcome"`
+	Outcome      Outcome `json:"outcome"`      // taken, refused, not needed, no such call or not compiled
 	Words        string  `json:"words"`        // of C2 about the call in the last compilation; a foreign text
 	Compilations int     `json:"compilations"` // of the root by C2
-	Thrown       int64   `json:"thrown_away"`  // compilations of the root that were thrown away since; ThrownBefore has the others
+	Thrown       int64   `json:"thrown_away"`  // compilations of the root that were thrown away since; thrown_before has the others
 	Withdrawn    bool    `json:"withdrawn"`    // because of that
 }
 

@@ -29,7 +29,7 @@ type Result struct {
 	Before  float64 `json:"before_ns"` // CPU time for a unit
 	After   float64 `json:"after_ns"`
 	Change  float64 `json:"change"` // of it, percent: below 0 is less CPU time
-	Low     float64 `json:"low"`    // of the interval of Change, percent
+	Low     float64 `json:"low"`    // of the interval of change, percent
 	High    float64 `json:"high"`
 	Periods int     `json:"periods"`
 	Block   int     `json:"block"` // periods that were resampled together

@@ -37,9 +37,9 @@ type Stuck struct {
 	Longer    time.Duration `json:"longer_ns"`
 	Watched   time.Duration `json:"watched_ns"`
 	Tasks     int           `json:"tasks"`   // that there are, without the runtime's own
-	Stuck     int           `json:"stuck"`   // that have waited for Longer at least
-	Unknown   int           `json:"unknown"` // that have waited all the time, and perhaps for Longer
-	Unseen    int           `json:"unseen"`  // of Stuck, that were not looked at, to bound the work
+	Stuck     int           `json:"stuck"`   // that have waited for longer_ns at least
+	Unknown   int           `json:"unknown"` // that have waited all the time, and perhaps for longer_ns
+	Unseen    int           `json:"unseen"`  // of the stuck, that were not looked at, to bound the work
 	Groups    []StuckGroup  `json:"groups"`  // most tasks first
 	Deadlocks [][]StuckTask `json:"deadlocks"`
 

@@ -176,17 +176,17 @@ func formatOf(file string) export.Format {
 
 // ReportJSON is the report as JSON.
 type ReportJSON struct {
-	Profile  any           `json:"profile"` // its file is the first that was written
+	Profile  any           `json:"profile"` // see its row; its file is the first that was written
 	Until    *untilJSON    `json:"until,omitempty"`
 	Drift    bool          `json:"drift"` // the program did something else in the end than before
 	Written  []string      `json:"written"`
-	Source   sourceJSON    `json:"source"`
+	Source   sourceJSON    `json:"source"` // see its row
 	Values   valuesJSON    `json:"values"`
 	Loss     lossJSON      `json:"loss"`
-	Overhead *overheadJSON `json:"overhead,omitempty"`
+	Overhead *overheadJSON `json:"overhead,omitempty"`      // where it is known
 	CPU      int64         `json:"ccmapd_cpu_ns,omitempty"` // that ccmapd used; unknown where the program is part of it
-	Methods  any           `json:"methods"`                 // the hottest
-	Children any           `json:"children,omitempty"`      // processes, where they were asked for
+	Methods  any           `json:"methods"`                 // the hottest, as in top
+	Children any           `json:"children,omitempty"`      // see its row
 	Next     []string      `json:"next,omitempty"`          // sentences: what to do about a profile that has not settled, and to see labels
 }
 
@@ -216,8 +216,8 @@ type overheadJSON struct {
 	Recorder   time.Duration `json:"recorder_ns,omitempty"` // threads of a JVM that write a recording
 	Of         time.Duration `json:"of_ns"`
 	Sampled    float64       `json:"sampled_percent,omitempty"` // of the time, in windows
-	Host       float64       `json:"host_percent,omitempty"`    // of each CPU
-	Raised     uint64        `json:"raised,omitempty"`
+	Host       float64       `json:"host_percent,omitempty"`    // of each CPU, with engine bpf
+	Raised     uint64        `json:"raised,omitempty"`          // intervals made longer to bound that
 }
 
 // newOverheadJSON returns nil if the overhead is not known.
