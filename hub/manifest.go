@@ -23,8 +23,9 @@ import (
 	"github.com/ccmapd/ccmapd/internal/fleet"
 )
 
-// manifestVersion is the version of manifests. One of a later version is left alone. Version 1 had one aggregate.
-const manifestVersion = 2
+// manifestVersion is the version of manifests. One of a later version is left alone. Version 1 had one aggregate,
+// version 2 an object a part.
+const manifestVersion = 3
 
 const (
 	mostManifest  = 16 << 20 // bytes, compressed and not
@@ -141,6 +142,9 @@ func decodeManifest(packed []byte) (*manifest, error) {
 		isLevel := p.Level == levelHour || p.Level == levelDay || p.Level == levelBuild && p.From == 0
 		if !isLevel || p.From < 0 || p.Class < 0 || p.Class >= mostClasses || i > 0 && m.Parts[i-1].compare(p.partKey) >= 0 {
 			return nil, fmt.Errorf("part %d cannot be one", i)
+		}
+		if p.Offset < 0 || p.Offset > mostPack || p.Bytes < 0 || p.Bytes > mostPart || p.Size < 0 || p.Bytes > 0 && p.Size > p.Bytes {
+			return nil, fmt.Errorf("part %d cannot be %d bytes from %d on", i, p.Bytes, p.Offset)
 		}
 	}
 	for name, i := range m.Instances {
