@@ -17,9 +17,12 @@ import (
 	"github.com/ccmapd/ccmapd/internal/contribution"
 )
 
-// Bounds of a step of the aggregator: it commits, and then forgets what it has read.
+// Bounds of a step of the aggregator: it commits, and then forgets what it has read. A commit costs requests, so steps
+// are large; but the first of an aggregator is small, and each may have twice as much as the one before. So one that is
+// killed soon gets on with each life.
 const (
-	stepCount     = 200
+	stepFirst     = 200 // contributions
+	stepMost      = 10_000
 	stepBytes     = 64 << 20
 	mostSegment   = 80 << 20 // bytes
 	mostAggregate = 256 << 20
@@ -35,6 +38,7 @@ type aggregator struct {
 	count  *counters
 	now    func() time.Time
 	oldest time.Time // of all segments, when they were listed
+	most   int       // contributions of the next step; 0: of the first
 
 	keep     time.Duration // see Options
 	maxBytes int64
@@ -49,7 +53,8 @@ type segment struct {
 // arrived is a contribution of a segment.
 type arrived struct {
 	contribution.Frame
-	profile *ccmap.Snapshot
+	place   int             // in the segment, from 1
+	profile *ccmap.Snapshot // while it is merged
 	of      *segment
 }
 
@@ -96,9 +101,10 @@ func segmentTime(key string) time.Time {
 
 // step reads the first segments, commits what they have, and removes them. It returns how many it has read.
 func (a *aggregator) step(ctx context.Context, keys []string) (n int, err error) {
+	a.most = max(a.most, stepFirst)
 	var segments []*segment
 	builds := make(map[string][]arrived)
-	for count, size := 0, 0; n < len(keys) && count < stepCount && size < stepBytes; n++ {
+	for count, size := 0, 0; n < len(keys) && count < a.most && size < stepBytes; n++ {
 		s, list, bytes, err := a.read(ctx, keys[n])
 		if err != nil {
 			return n, err
@@ -126,6 +132,9 @@ func (a *aggregator) step(ctx context.Context, keys []string) (n int, err error)
 			err = errors.Join(err, a.bucket.Delete(ctx, s.key))
 		}
 	}
+	if err == nil {
+		a.most = min(2*a.most, stepMost)
+	}
 	return n, err
 }
 
@@ -143,26 +152,48 @@ func (a *aggregator) read(ctx context.Context, key string) (s *segment, list []a
 	place := 0
 	for frame, err := range contribution.Scan(body) {
 		place++
-		var profile *ccmap.Snapshot
-		if err == nil {
-			profile, err = readContribution(frame)
-		}
-		switch {
-		case errors.Is(err, contribution.ErrNewer), errors.Is(err, export.ErrVersion):
-			s.left = true
-			a.count.newer.Inc()
-		case err != nil:
-			a.log.Warn("set a contribution aside", "segment", key, "number", place, "error", err)
-			a.count.bad.Inc()
-			name := badDir + strings.TrimPrefix(key, segmentsDir) + "-" + strconv.Itoa(place)
-			if err := a.bucket.Put(ctx, name, frame.Bytes, bucket.Condition{}); err != nil {
-				return nil, nil, 0, fmt.Errorf("set aside: %w", err)
+		c := arrived{Frame: frame, place: place, of: s}
+		if err != nil {
+			if err := a.setAside(ctx, c, err); err != nil {
+				return nil, nil, 0, err
 			}
-		default:
-			list = append(list, arrived{frame, profile, s})
+			continue
 		}
+		list = append(list, c)
 	}
 	return s, list, len(body), nil
+}
+
+// setAside leaves a contribution of a later version to a later aggregator, and puts one that cannot be read into bad/.
+func (a *aggregator) setAside(ctx context.Context, c arrived, why error) error {
+	if errors.Is(why, contribution.ErrNewer) || errors.Is(why, export.ErrVersion) {
+		c.of.left = true
+		a.count.newer.Inc()
+		return nil
+	}
+	a.log.Warn("set a contribution aside", "segment", c.of.key, "number", c.place, "error", why)
+	a.count.bad.Inc()
+	name := badDir + strings.TrimPrefix(c.of.key, segmentsDir) + "-" + strconv.Itoa(c.place)
+	if err := a.bucket.Put(ctx, name, c.Bytes, bucket.Condition{}); err != nil {
+		return fmt.Errorf("set aside: %w", err)
+	}
+	return nil
+}
+
+// errUnreadable is the error of a contribution whose profile cannot be read. No hub takes one: an earlier hub may have,
+// or the bucket was changed.
+var errUnreadable = errors.New("a contribution cannot be read")
+
+// readable sets aside what cannot be read, and returns the rest.
+func (a *aggregator) readable(ctx context.Context, list []arrived) (good []arrived, err error) {
+	for _, c := range list {
+		if _, why := readContribution(c.Frame); why == nil {
+			good = append(good, c)
+		} else if err := a.setAside(ctx, c, why); err != nil {
+			return nil, err
+		}
+	}
+	return good, nil
 }
 
 // commit merges the contributions that are new into the aggregate of their build.
@@ -179,6 +210,12 @@ func (a *aggregator) commit(ctx context.Context, id string, list []arrived) erro
 		before := m.Generation
 		m.advance()
 		events, err := a.merge(ctx, id, m, fresh)
+		if errors.Is(err, errUnreadable) {
+			if list, err = a.readable(ctx, list); err != nil {
+				return err
+			}
+			continue
+		}
 		if errors.Is(err, bucket.ErrNotFound) {
 			if is, _, err2 := readManifest(ctx, a.bucket, id); err2 == nil && is.Generation != before {
 				continue // another aggregator was faster, and garbage was collected

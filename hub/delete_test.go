@@ -3,7 +3,6 @@ package hub
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
 	"log/slog"
 	"math/rand/v2"
 	"net/http"
@@ -145,34 +144,6 @@ func TestDeletionHolds(t *testing.T) {
 			t.Fatal(err)
 		}
 		checkSums(t, b, []sent{late})
-	}
-}
-
-// TestDeletionOfBefore: a hub of before knows no tombstones, and leaves alone a manifest that has one.
-func TestDeletionOfBefore(t *testing.T) {
-	t.Parallel()
-	m := &manifest{Version: manifestVersion, Instances: map[string]*instance{}}
-	m.note(testKey("web", 1, 1), nil, start)
-	version := func() int {
-		body, err := m.encode()
-		if err != nil {
-			t.Fatal(err)
-		}
-		text, err := unpacker.DecodeAll(body, nil)
-		var is manifest
-		if err = errors.Join(err, json.Unmarshal(text, &is)); err != nil {
-			t.Fatal(err)
-		}
-		return is.Version
-	}
-	if version() != withoutDeletion {
-		t.Errorf("without a tombstone: version %d", version())
-	}
-	if m.bury(start); version() != manifestVersion {
-		t.Errorf("with a tombstone: version %d", version())
-	}
-	if m.note(testKey("web", 1, 2), nil, start); version() != withoutDeletion {
-		t.Errorf("begun anew: version %d", version())
 	}
 }
 

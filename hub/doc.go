@@ -12,7 +12,7 @@
 //
 //	seg/0/<unix ms>-<hub>-<n>-<contributions>     contributions in frames; removed when they are merged
 //	agg/ID/manifest                               what the build has, see manifest; changed by its tag alone
-//	agg/ID/LEVEL/<generation>-<nonce>.N.json.zst  a part, see part: the sum of a class, an hour or a day; never changed
+//	agg/ID/commit/<generation>-<nonce>            the parts of a commit, see pack and part: sums of classes, hours and days
 //	lease/0                                       which aggregator works: for efficiency alone
 //	bad/…                                         what could not be read, for people; removed after 30 days
 //
@@ -21,5 +21,5 @@
 // A manifest names the parts and the contributions in them. Both change in one write, under the condition that the
 // manifest is what was read. So a segment may be read any number of times, by any number of aggregators at once, and in
 // any order: what the manifest has already is left out. A write whose answer was lost is read back, and known by its
-// nonce. A part that lost has a name that no manifest has, and becomes garbage.
+// nonce. A pack that lost has a name that no manifest has, and becomes garbage.
 package hub

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -15,62 +16,61 @@ const (
 	badKept    = 30 * 24 * time.Hour
 )
 
-// collect removes the objects that no manifest names. The order makes it safe:
+// collect tidies the builds, and removes the objects of which no manifest names a part. The order makes it safe:
 //
 //  1. List. Only objects that are an hour old can be garbage.
 //  2. Change the manifest, by its tag. An aggregator that wrote such an object, and was stopped before it wrote the
 //     manifest, will find another tag and begin anew.
 //  3. Remove what the changed manifest does not name.
 func (a *aggregator) collect(ctx context.Context) error {
-	old := make(map[string][]string)           // by id
-	objects := make(map[string][]bucket.Entry) // likewise
-	var failed error
+	old := make(map[string][]bucket.Entry) // by id
 	for e, err := range a.bucket.List(ctx, aggregatesDir) {
 		if err != nil {
 			return fmt.Errorf("collect garbage: %w", err)
 		}
 		id, _, found := strings.Cut(strings.TrimPrefix(e.Key, aggregatesDir), "/")
-		if found {
-			objects[id] = append(objects[id], e)
-		}
 		if _, is := isManifest(e.Key); found && !is && a.now().Sub(e.Modified) > garbageAge {
-			old[id] = append(old[id], e.Key)
+			old[id] = append(old[id], e)
 		}
 	}
-	for id, all := range objects {
-		if a.isDue(all) {
-			failed = errors.Join(failed, a.tidy(ctx, id))
-		}
-	}
-	for id, keys := range old {
-		if err := a.collectBuild(ctx, id, keys); err != nil {
+	var failed error
+	for id, objects := range old {
+		if err := a.collectBuild(ctx, id, objects); err != nil {
 			failed = errors.Join(failed, fmt.Errorf("collect garbage of %s: %w", id, err))
 		}
 	}
 	return errors.Join(failed, a.removeBad(ctx))
 }
 
-func (a *aggregator) collectBuild(ctx context.Context, id string, keys []string) error {
+// collectBuild tidies a build, moves what lives in its old objects that are mostly dead, and removes those that are
+// garbage.
+func (a *aggregator) collectBuild(ctx context.Context, id string, old []bucket.Entry) error {
 	m, tag, err := readManifest(ctx, a.bucket, id)
 	if err != nil {
 		return err
 	}
-	var garbage []string
-	for _, key := range keys {
-		if !m.names(key) {
-			garbage = append(garbage, key)
-		}
+	before := slices.Clone(m.Parts)
+	m.advance()
+	pack := newPack(id, m)
+	if err := a.tidy(ctx, m, pack); err != nil {
+		return err
 	}
-	if len(garbage) == 0 {
+	if err := pack.compact(ctx, a.bucket, old); err != nil {
+		return err
+	}
+	garbage := slices.DeleteFunc(old, func(e bucket.Entry) bool { return m.names(e.Key) })
+	if len(garbage) == 0 && slices.Equal(before, m.Parts) {
 		return nil
 	}
-	m.advance()
+	if err := pack.put(ctx, a.bucket); err != nil {
+		return err
+	}
 	raised, err := swap(ctx, a.bucket, id, m, tag)
 	if err != nil || !raised {
 		return err // an aggregator is at work: next time
 	}
-	for _, key := range garbage {
-		if err := a.bucket.Delete(ctx, key); err != nil {
+	for _, e := range garbage {
+		if err := a.bucket.Delete(ctx, e.Key); err != nil {
 			return err
 		}
 		a.count.garbage.Inc()
@@ -111,19 +111,20 @@ const (
 	leaseTime = 15 * time.Second
 )
 
-// hold reports whether this hub has the lease, and takes or renews it.
-func (l *lease) hold(ctx context.Context, now time.Time) bool {
+// hold reports whether this hub has the lease, which it takes or renews, and whether it has just taken it.
+func (l *lease) hold(ctx context.Context, now time.Time) (held, taken bool) {
 	body, tag, err := l.bucket.Get(ctx, leaseKey, 1<<10)
 	if err != nil && !errors.Is(err, bucket.ErrNotFound) {
-		return false
+		return false, false
 	}
 	holder, _, _ := strings.Cut(string(body), " ")
 	if tag != l.seen {
 		l.seen, l.since = tag, now
 	}
 	if holder != l.name && tag != "" && now.Sub(l.since) < leaseTime {
-		return false
+		return false, false
 	}
 	text := fmt.Sprintf("%s %d", l.name, now.UnixNano())
-	return l.bucket.Put(ctx, leaseKey, []byte(text), bucket.Condition{Absent: tag == "", Tag: tag}) == nil
+	held = l.bucket.Put(ctx, leaseKey, []byte(text), bucket.Condition{Absent: tag == "", Tag: tag}) == nil
+	return held, held && holder != l.name
 }

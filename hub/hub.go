@@ -45,13 +45,14 @@ type Hub struct {
 	decoding   chan struct{} // of size mostDecoding
 	mux        *http.ServeMux
 	working    atomic.Bool // the bucket has answered lately
+
+	merged, collected time.Time // the last time, since the lease was taken; of the goroutine that aggregates
 }
 
 const (
 	mostDecoding = 2                // contributions that are read at once
 	poll         = 10 * time.Second // from one look at the segments to the next
 	collecting   = 30 * time.Minute
-	manyWaiting  = 200 // contributions that begin a round early
 )
 
 // New returns a hub. Its bucket must have passed [bucket.Check].
@@ -102,37 +103,46 @@ func (h *Hub) Run(ctx context.Context) {
 	all.Wait()
 }
 
-// aggregate looks for segments now and then. A round costs the store a few requests for each build: so it begins when
-// much waits, or after a while.
+// aggregate looks for segments now and then.
 func (h *Hub) aggregate(ctx context.Context) {
 	ticker := time.NewTicker(min(poll, h.Round))
 	defer ticker.Stop()
-	round, collected := time.Now(), time.Now()
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-ticker.C:
 		}
-		if !h.lease.hold(ctx, time.Now()) {
-			continue
-		}
-		keys, err := listSegments(ctx, h.Bucket)
-		h.working.Store(err == nil)
-		if err == nil && len(keys) > 0 && (waiting(keys) >= manyWaiting || time.Since(round) >= h.Round) {
-			err = h.aggregator.round(ctx)
-			h.count.rounds.Inc()
-			round = time.Now()
-		}
-		if err == nil && time.Since(collected) >= collecting {
-			err = h.aggregator.collect(ctx)
-			collected = time.Now()
-		}
-		if err != nil && ctx.Err() == nil {
+		if err := h.look(ctx, time.Now()); err != nil && ctx.Err() == nil {
 			h.count.failures.Inc()
 			h.Logger.Error("cannot merge all that waits", "error", err)
 		}
 	}
+}
+
+// look merges and collects if it is time to. A round costs the store a few requests for each build: so it begins when
+// much waits, or after a while. A hub that has just taken the lease knows nothing of the last round, and begins one:
+// else hubs that end sooner than a round begins would never merge.
+func (h *Hub) look(ctx context.Context, now time.Time) error {
+	held, taken := h.lease.hold(ctx, now)
+	if !held {
+		return nil
+	}
+	if taken {
+		h.merged, h.collected = time.Time{}, time.Time{}
+	}
+	keys, err := listSegments(ctx, h.Bucket)
+	h.working.Store(err == nil)
+	if err == nil && len(keys) > 0 && (waiting(keys) >= stepMost || now.Sub(h.merged) >= h.Round) {
+		err = h.aggregator.round(ctx)
+		h.count.rounds.Inc()
+		h.merged = time.Now()
+	}
+	if err == nil && now.Sub(h.collected) >= collecting {
+		err = h.aggregator.collect(ctx)
+		h.collected = time.Now()
+	}
+	return err
 }
 
 // waiting returns how many contributions segments have, by their names.

@@ -259,7 +259,7 @@ func TestLostAnswers(t *testing.T) {
 		}
 	}
 	checkSums(t, b, f.all)
-	if keys := keysOf(t, b, aggregatesDir); len(keys) != 2+2*len(f.all) {
-		t.Errorf("%d objects, want two manifests, and a class and an hour for each of %d contributions", len(keys), len(f.all))
+	if keys := keysOf(t, b, aggregatesDir); len(keys) != 2+len(f.all) {
+		t.Errorf("%d objects, want two manifests, and a pack for each of %d contributions", len(keys), len(f.all))
 	}
 }

@@ -23,12 +23,9 @@ import (
 	"github.com/ccmapd/ccmapd/internal/fleet"
 )
 
-// manifestVersion is the version of manifests. One of a later version is left alone. Version 1 had one aggregate, and
-// version 2 no tombstones: a manifest without one is written as version 2, for hubs of before.
-const (
-	manifestVersion = 3
-	withoutDeletion = 2
-)
+// manifestVersion is the version of manifests. One of a later version is left alone. Version 1 had one aggregate,
+// version 2 an object a part and no tombstones.
+const manifestVersion = 3
 
 const (
 	mostManifest  = 16 << 20 // bytes, compressed and not
@@ -147,6 +144,9 @@ func decodeManifest(packed []byte) (*manifest, error) {
 		if !isLevel || p.From < 0 || p.Class < 0 || p.Class >= mostClasses || i > 0 && m.Parts[i-1].compare(p.partKey) >= 0 {
 			return nil, fmt.Errorf("part %d cannot be one", i)
 		}
+		if p.Offset < 0 || p.Offset > mostPack || p.Bytes < 0 || p.Bytes > mostPart || p.Size < 0 || p.Bytes > 0 && p.Size > p.Bytes {
+			return nil, fmt.Errorf("part %d cannot be %d bytes from %d on", i, p.Bytes, p.Offset)
+		}
 	}
 	for name, i := range m.Instances {
 		if i == nil || i.Epochs == nil {
@@ -177,11 +177,7 @@ func ordered(seen [][2]uint64) bool {
 }
 
 func (m *manifest) encode() ([]byte, error) {
-	is := *m
-	if is.Version == manifestVersion && is.Deleted.IsZero() {
-		is.Version = withoutDeletion
-	}
-	text, err := json.Marshal(is)
+	text, err := json.Marshal(m)
 	if err != nil {
 		return nil, err
 	}

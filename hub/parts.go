@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/ccmapd/ccmapd/ccmap"
@@ -31,15 +30,16 @@ const (
 const (
 	partBytes    = 64 << 20 // of a map: one that outgrows it is pruned
 	witnessBytes = 8 << 20
-	mostPart     = 256 << 20 // of an object
+	mostPart     = 256 << 20 // in an object
 )
 
-// part is the sum of some contributions of a build: an object that never changes.
+// part is the sum of some contributions of a build: bytes of an object that never changes, see pack.
 type part struct {
 	partKey
-	Key         string  `json:"key"`            // of the object
-	Size        int64   `json:"size,omitempty"` // of the profile in it; the witnesses follow. 0: there is nothing else
-	Bytes       int64   `json:"bytes"`          // of the object
+	Key         string  `json:"key"` // of the object
+	Offset      int64   `json:"offset,omitempty"`
+	Bytes       int64   `json:"bytes"`          // 0: the whole object, of version 1
+	Size        int64   `json:"size,omitempty"` // of the profile in them; the witnesses follow. 0: there is nothing else
 	Samples     int64   `json:"samples"`
 	Independent float64 `json:"independent"`       // samples, by store.Quality
 	Settled     float64 `json:"settled,omitempty"` // overlap of its halves in edges, percent; 0: too few samples
@@ -111,12 +111,12 @@ func newSum() *sum {
 
 // readPart returns what a part has. Others may have changed the bucket: nothing is believed.
 func readPart(ctx context.Context, b bucket.Bucket, p part) (*sum, error) {
-	body, _, err := b.Get(ctx, p.Key, mostPart)
+	body, err := p.read(ctx, b)
 	if err != nil {
 		return nil, fmt.Errorf("read part: %w", err)
 	}
 	size := cmp.Or(p.Size, int64(len(body)))
-	if size < 0 || size > int64(len(body)) {
+	if size > int64(len(body)) {
 		return nil, fmt.Errorf("read part %s: it was cut", p.Key)
 	}
 	m, _, err := export.Read(bytes.NewReader(body[:size]), export.ReadOptions{MaxMemory: 512 << 20})
@@ -149,33 +149,21 @@ func readAggregate(ctx context.Context, b bucket.Bucket, m *manifest, levels ...
 	return all, nil
 }
 
-// putPart writes a part, and names it in the manifest. Its name is of the generation and the nonce, and not of the
-// content: two aggregators that made the same bytes would have one object, and one of them would think that it may be
-// removed.
-func putPart(ctx context.Context, b bucket.Bucket, id string, m *manifest, k partKey, s *sum) error {
+// encode returns a part, and the bytes that it will have in a pack.
+func (s *sum) encode(k partKey) (p part, body []byte, err error) {
 	store.StripMeta(s.Meta())
 	profile := s.Snapshot()
 	if k.Level == levelBuild {
 		settle(s.Meta(), profile)
 		profile = s.Snapshot()
 	}
-	body, err := writeProfile(profile)
-	if err != nil {
-		return err
+	if body, err = writeProfile(profile); err != nil {
+		return part{}, nil, err
 	}
 	quality := store.QualityOf(profile)
-	p := part{partKey: k, Size: int64(len(body)), Samples: quality.Samples, Independent: quality.Independent, Settled: quality.Settled}
-	if body, err = s.witnesses.append(body); err != nil {
-		return err
-	}
-	p.Bytes = int64(len(body))
-	p.Key = fmt.Sprintf("%s%s/%s/%d-%s.%d.json.zst", aggregatesDir, id, k.Level, m.Generation, m.Nonce, max(k.From, int64(k.Class)))
-	err = b.Put(ctx, p.Key, body, bucket.Condition{Absent: true})
-	if errors.Is(err, bucket.ErrCondition) && equalBytes(ctx, b, p.Key, body) {
-		err = nil // its answer was lost
-	}
-	m.setPart(p)
-	return err
+	p = part{partKey: k, Size: int64(len(body)), Samples: quality.Samples, Independent: quality.Independent, Settled: quality.Settled}
+	body, err = s.witnesses.append(body)
+	return p, body, err
 }
 
 // settle notes how far two halves of a profile agree: of one that has settled, more samples change little.
@@ -187,31 +175,28 @@ func settle(m *ccmap.Meta, s *ccmap.Snapshot) {
 	m.Settled = ccmap.Settled{Methods: halves.Methods, Edges: halves.Edges, Contexts: halves.Contexts, Samples: halves.Samples}
 }
 
-// merge merges contributions into the parts that they belong to, and writes these.
+// merge merges contributions into the parts that they belong to, and writes these. Each contribution is decoded by
+// itself: those of a step together would take more memory than the sums.
 func (a *aggregator) merge(ctx context.Context, id string, m *manifest, list []arrived) ([]event, error) {
 	s := &sums{
 		bucket: a.bucket, m: m, now: a.now(), members: m.members(),
 		open: make(map[partKey]*sum), grown: make(map[partKey]bool), seen: make(map[int]*ccmap.Snapshot),
 	}
 	for _, c := range list {
-		class, err := s.classOf(ctx, c)
+		if err := s.count(ctx, c); err != nil {
+			return nil, err
+		}
+	}
+	pack := newPack(id, m)
+	for _, k := range slices.SortedFunc(maps.Keys(s.grown), partKey.compare) {
+		p, body, err := s.open[k].encode(k)
 		if err != nil {
 			return nil, err
 		}
-		if err := s.add(ctx, partKey{Level: levelBuild, Class: class}, c); err != nil {
-			return nil, err
-		}
-		if err := s.add(ctx, s.timeOf(c), c); err != nil {
-			return nil, err
-		}
-	}
-	for _, k := range slices.SortedFunc(maps.Keys(s.grown), partKey.compare) {
-		if err := putPart(ctx, a.bucket, id, m, k, s.open[k]); err != nil {
-			return nil, err
-		}
+		pack.add(p, body)
 	}
 	m.Updated = s.now.UTC()
-	return s.events, nil
+	return s.events, pack.put(ctx, a.bucket)
 }
 
 // sums are the parts of a build that a commit reads and changes.
@@ -240,6 +225,21 @@ func (s *sums) get(ctx context.Context, k partKey) (*sum, error) {
 	}
 	s.open[k] = is
 	return is, nil
+}
+
+// count counts a contribution in its class and in its hour.
+func (s *sums) count(ctx context.Context, c arrived) (err error) {
+	if c.profile, err = readContribution(c.Frame); err != nil {
+		return errors.Join(errUnreadable, err)
+	}
+	class, err := s.classOf(ctx, c)
+	if err != nil {
+		return err
+	}
+	if err := s.add(ctx, partKey{Level: levelBuild, Class: class}, c); err != nil {
+		return err
+	}
+	return s.add(ctx, s.timeOf(c), c)
 }
 
 // add adds a contribution to a part.
@@ -382,11 +382,4 @@ func readWitnesses(b []byte) (witnesses, error) {
 		w[f.Key.Instance] = &witness{frame: f.Bytes}
 	}
 	return w, nil
-}
-
-// levelOf returns the level of an object, by its key.
-func levelOf(key string) string {
-	_, rest, _ := strings.Cut(strings.TrimPrefix(key, aggregatesDir), "/")
-	level, _, _ := strings.Cut(rest, "/")
-	return level
 }

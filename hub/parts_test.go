@@ -228,7 +228,7 @@ func TestHostilePart(t *testing.T) {
 	if _, err := readPart(t.Context(), b, p); err != nil {
 		t.Fatal(err)
 	}
-	for i := range len(good) - int(p.Size) {
+	for i := range int(p.Bytes - p.Size) { // the class is the first of the pack
 		bad := slices.Clone(good)
 		bad[int(p.Size)+i]++
 		b.objects[p.Key] = object{body: bad, tag: "1"}

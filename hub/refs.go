@@ -176,11 +176,7 @@ func (h *Hub) profile(w http.ResponseWriter, r *http.Request, t token) error {
 func (h *Hub) sendParts(w http.ResponseWriter, r *http.Request, want wantedParts) error {
 	return answer(w, r, want.m, "application/zstd", func() ([]byte, error) {
 		if len(want.parts) == 1 {
-			p := want.parts[0]
-			body, _, err := h.Bucket.Get(r.Context(), p.Key, mostPart)
-			if err == nil && p.Size > 0 {
-				body = body[:min(p.Size, int64(len(body)))]
-			}
+			body, err := want.parts[0].readProfile(r.Context(), h.Bucket)
 			return body, changing(err)
 		}
 		release, err := h.catalog.turn(r.Context())

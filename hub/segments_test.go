@@ -285,14 +285,57 @@ func TestLease(t *testing.T) {
 	for _, at := range []int{0, 5, 10, 20, 30, 50} { // s; from 10 on the first is silent
 		now := start.Add(time.Duration(at) * time.Second)
 		got += fmt.Sprintf(" %d", at)
-		if at <= 10 && one.hold(t.Context(), now) {
+		if at <= 10 && holds(t, one, now) {
 			got += "one"
 		}
-		if two.hold(t.Context(), now) {
+		if holds(t, two, now) {
 			got += "two"
 		}
 	}
 	if want := " 0one 5one 10one 20 30two 50two"; got != want {
 		t.Errorf("held by%s, want%s", got, want)
 	}
+}
+
+func holds(t *testing.T, l *lease, now time.Time) bool {
+	held, _ := l.hold(t.Context(), now)
+	return held
+}
+
+// TestFirstRound: a hub that has just taken the lease merges at once, however long its rounds are: the hub before it may
+// have ended before its first one. Later rounds wait.
+func TestFirstRound(t *testing.T) {
+	t.Parallel()
+	b := newMemory()
+	f := newFleet(t, 21, 1, 4)
+	now := time.Now()
+	for life, s := range f.all[:3] {
+		putSegment(t, b, s)
+		h := New(Options{Bucket: b, Round: time.Hour})
+		if life > 0 {
+			if err := h.look(t.Context(), now); err != nil { // the hub before it may still live
+				t.Fatal(err)
+			}
+			if len(keysOf(t, b, segmentsDir)) == 0 {
+				t.Fatal("a hub without the lease has merged")
+			}
+		}
+		now = now.Add(leaseTime)
+		if err := h.look(t.Context(), now); err != nil {
+			t.Fatal(err)
+		}
+		if left := keysOf(t, b, segmentsDir); len(left) > 0 {
+			t.Fatalf("life %d: %d segments wait for a round that no hub lives to see", life, len(left))
+		}
+		if life == 2 {
+			putSegment(t, b, f.all[3])
+			if err := h.look(t.Context(), now.Add(time.Minute)); err != nil {
+				t.Fatal(err)
+			}
+			if len(keysOf(t, b, segmentsDir)) != 1 {
+				t.Error("a second round did not wait")
+			}
+		}
+	}
+	checkSums(t, b, f.all[:3])
 }

@@ -46,6 +46,8 @@ type Entry struct {
 type Bucket interface {
 	// Get returns an object of at most so many bytes, and its tag.
 	Get(ctx context.Context, key string, most int64) (body []byte, tag string, err error)
+	// Range returns so many bytes of an object, from an offset on. An object that has fewer is an error.
+	Range(ctx context.Context, key string, offset, size int64) ([]byte, error)
 	// Put writes an object as a whole, if the condition holds. It is durable when Put returns nil.
 	Put(ctx context.Context, key string, body []byte, c Condition) error
 	// List returns the objects whose keys begin with prefix, in the order of keys. It ends with the first error.

@@ -26,7 +26,7 @@ func Check(ctx context.Context, b Bucket, prefix string, writers int) error {
 		what  string
 		check func(context.Context) error
 	}{
-		{"write and read", c.whole}, {"write only what is absent", c.absent}, {"write only what has a tag", c.tagged},
+		{"write and read", c.whole}, {"read a range", c.ranges}, {"write only what is absent", c.absent}, {"write only what has a tag", c.tagged},
 		{"list by prefix", c.list}, {"one of racing writers makes an object", c.raceAbsent},
 		{"no change of racing writers is lost", c.raceTagged}, {"remove", c.remove},
 	}
@@ -73,6 +73,32 @@ func (c *checker) whole(ctx context.Context) error {
 	}
 	if _, _, err := c.b.Get(ctx, c.key("whole"), 3); !errors.Is(err, ErrTooLarge) {
 		return fmt.Errorf("reading more than is wanted: %v, want %w", err, ErrTooLarge)
+	}
+	return nil
+}
+
+// ranges checks that a range is neither the whole object nor cut in silence.
+func (c *checker) ranges(ctx context.Context) error {
+	if err := c.b.Put(ctx, c.key("range"), []byte("0123456789"), Condition{}); err != nil {
+		return err
+	}
+	for offset := range int64(10) {
+		size := min(3, 10-offset)
+		got, err := c.b.Range(ctx, c.key("range"), offset, size)
+		if err != nil {
+			return err
+		}
+		if want := "0123456789"[offset : offset+size]; string(got) != want {
+			return fmt.Errorf("%d bytes from %d on are %.20q, want %q", size, offset, got, want)
+		}
+	}
+	for _, offset := range []int64{8, 10, 1 << 40} {
+		if _, err := c.b.Range(ctx, c.key("range"), offset, 3); err == nil {
+			return fmt.Errorf("an object of 10 bytes has 3 bytes from %d on", offset)
+		}
+	}
+	if _, err := c.b.Range(ctx, c.key("none"), 0, 1); !errors.Is(err, ErrNotFound) {
+		return fmt.Errorf("reading a range of what is absent: %v, want %w", err, ErrNotFound)
 	}
 	return nil
 }

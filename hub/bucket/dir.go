@@ -75,31 +75,59 @@ func (d *Dir) removeOld(before time.Time) {
 
 // Get implements [Bucket].
 func (d *Dir) Get(_ context.Context, key string, most int64) ([]byte, string, error) {
-	if err := checkKey(key); err != nil {
+	f, size, err := d.open(key)
+	if err != nil {
 		return nil, "", err
 	}
-	f, err := d.root.OpenFile(key, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, "", fmt.Errorf("get %s: %w", key, ErrNotFound)
-	}
-	if err != nil {
-		return nil, "", fmt.Errorf("get %s: %w", key, err)
-	}
 	defer f.Close()
-	info, err := f.Stat()
-	switch {
-	case err != nil:
-		return nil, "", fmt.Errorf("get %s: %w", key, err)
-	case !info.Mode().IsRegular():
-		return nil, "", fmt.Errorf("get %s: not a regular file", key)
-	case info.Size() > most:
-		return nil, "", fmt.Errorf("get %s: %w: %d bytes", key, ErrTooLarge, info.Size())
+	if size > most {
+		return nil, "", fmt.Errorf("get %s: %w: %d bytes", key, ErrTooLarge, size)
 	}
-	body := bytes.NewBuffer(make([]byte, 0, info.Size()))
+	body := bytes.NewBuffer(make([]byte, 0, size))
 	if _, err := io.Copy(body, io.LimitReader(f, most)); err != nil {
 		return nil, "", fmt.Errorf("get %s: %w", key, err)
 	}
 	return body.Bytes(), tagOf(body.Bytes()), nil
+}
+
+// Range implements [Bucket].
+func (d *Dir) Range(_ context.Context, key string, offset, size int64) ([]byte, error) {
+	f, all, err := d.open(key)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	if offset < 0 || size < 0 || offset > all-size {
+		return nil, fmt.Errorf("get %s: it has %d bytes, not %d from %d on", key, all, size, offset)
+	}
+	body := make([]byte, size)
+	if _, err := f.ReadAt(body, offset); err != nil {
+		return nil, fmt.Errorf("get %s: %w", key, err)
+	}
+	return body, nil
+}
+
+// open opens the file of an object, and returns its size.
+func (d *Dir) open(key string) (*os.File, int64, error) {
+	if err := checkKey(key); err != nil {
+		return nil, 0, err
+	}
+	f, err := d.root.OpenFile(key, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
+	if errors.Is(err, fs.ErrNotExist) {
+		err = ErrNotFound
+	}
+	if err != nil {
+		return nil, 0, fmt.Errorf("get %s: %w", key, err)
+	}
+	info, err := f.Stat()
+	if err == nil && !info.Mode().IsRegular() {
+		err = errors.New("not a regular file")
+	}
+	if err != nil {
+		f.Close()
+		return nil, 0, fmt.Errorf("get %s: %w", key, err)
+	}
+	return f, info.Size(), nil
 }
 
 func tagOf(body []byte) string {

@@ -78,6 +78,33 @@ func (s *S3) Get(ctx context.Context, key string, most int64) ([]byte, string, e
 	return body.Bytes(), info.ETag, nil
 }
 
+// Range implements [Bucket]. It is one request.
+func (s *S3) Range(ctx context.Context, key string, offset, size int64) ([]byte, error) {
+	if err := checkKey(key); err != nil {
+		return nil, err
+	}
+	var o minio.GetObjectOptions
+	if size <= 0 || offset < 0 {
+		return nil, fmt.Errorf("get %s: %d bytes from %d on are no range", key, size, offset)
+	}
+	if err := o.SetRange(offset, offset+size-1); err != nil {
+		return nil, fmt.Errorf("get %s: %w", key, err)
+	}
+	object, _, _, err := minio.Core{Client: s.client}.GetObject(ctx, s.bucket, s.prefix+key, o)
+	if err != nil {
+		return nil, fmt.Errorf("get %s: %w", key, explain(err))
+	}
+	defer object.Close()
+	var body bytes.Buffer
+	if _, err := io.Copy(&body, io.LimitReader(object, size+1)); err != nil {
+		return nil, fmt.Errorf("get %s: %w", key, explain(err))
+	}
+	if int64(body.Len()) != size {
+		return nil, fmt.Errorf("get %s: the answer has %d bytes, not %d from %d on", key, body.Len(), size, offset)
+	}
+	return body.Bytes(), nil
+}
+
 // Put implements [Bucket]. It is one request, never one for each part: a condition of those is not checked by all
 // stores.
 func (s *S3) Put(ctx context.Context, key string, body []byte, c Condition) error {
