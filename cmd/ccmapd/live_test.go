@@ -20,6 +20,7 @@ import (
 	"github.com/ccmapd/ccmapd/ccmap"
 	"github.com/ccmapd/ccmapd/cmd/ccmapd/internal/demo"
 	"github.com/ccmapd/ccmapd/export"
+	"github.com/ccmapd/ccmapd/internal/perfevent"
 	"github.com/ccmapd/ccmapd/internal/testrun"
 	"github.com/ccmapd/ccmapd/sampler/engine"
 )
@@ -428,6 +429,7 @@ func TestAttachWithinMemory(t *testing.T) {
 // decides instead of repetitions.
 func TestTuneOnUnmodifiedBinary(t *testing.T) {
 	testrun.Full(t, testrun.Quiet)
+	testrun.Breakpoints(t, perfevent.Silent()) // verdicts decide
 	t.Parallel()
 	needEngine(t)
 	for _, c := range []struct {

@@ -27,10 +27,10 @@ long at least. Longer waits of goroutines are proved by notes of Go's collector.
 every two minutes or sooner: one run shows what the one before has found waiting. What
 lasts all the time without such a proof is counted apart, where --longer is more.
 
-In a JVM the owner of a monitor that threads wait for is shown with its stack, or of a lock
-of java.util.concurrent that it owns alone, unless the JVM uses ZGC. Threads that wait for
-each other's are a deadlock. Mutexes of Go do not tell their owners, nor do locks of Java
-that readers hold. Virtual threads without a thread are not seen.
+In a JVM the owner of a monitor that threads wait for is shown with its stack, and that of
+a lock of java.util.concurrent that it owns alone, unless the JVM uses ZGC. Threads that
+wait for each other's are a deadlock. Mutexes of Go do not tell their owners, nor do locks
+of Java that readers hold. Virtual threads without a thread are not seen.
 
 With --json: pid, what, longer_ns, watched_ns, tasks [that there are], stuck, unknown,
 unseen [not looked at, to bound the work], groups [{reason, tasks, least_ns, most_ns, some

@@ -33,10 +33,13 @@ func TestStuckGoroutines(t *testing.T) {
 		"noted":   {PID: g.PID(), Longer: 100 * time.Millisecond, Watch: time.Millisecond},
 	} {
 		t.Run(name, func(t *testing.T) {
-			time.Sleep(o.Longer) // since the collector's note: that is what is tested
-			s, err := FindStuck(t.Context(), o)
-			if err != nil {
-				t.Fatal(err)
+			var s Stuck
+			for until := time.Now().Add(time.Minute); s.Stuck == 0 && time.Now().Before(until); { // the collector is late on a busy machine
+				time.Sleep(o.Longer) // since the collector's note: that is what is tested
+				var err error
+				if s, err = FindStuck(t.Context(), o); err != nil {
+					t.Fatal(err)
+				}
 			}
 			groups := groupsBy(s, "main.")
 			for method, want := range map[string]StuckGroup{
