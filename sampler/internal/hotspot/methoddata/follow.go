@@ -9,11 +9,14 @@ import (
 )
 
 const (
-	// every is the time between two updates.
-	every = 5 * time.Second
-	// share bounds the cost: snapshots of all methods take one part in share of the time,
-	// and so do updates.
+	// soon is the time until the second reading. The pauses double until they are every: a JVM that ends after a few
+	// seconds has been read when its methods were compiled.
+	soon, every = 500 * time.Millisecond, 5 * time.Second
+	// share bounds the cost: snapshots of all methods take one part in share of the time, and so do updates.
 	share = 200
+	// grace is what readings may take before their share counts: a first reading, of which nothing is known yet, may
+	// take 100 ms, and would be the only one for 20 seconds.
+	grace = 400 * time.Millisecond
 )
 
 // Follow reads the profiles of all warm methods, and then again and again those of the
@@ -22,10 +25,9 @@ const (
 // to any more. A JVM that has only begun may have few profiles, so Follow waits for more. It fails
 // if the JVM keeps them in an unknown way.
 func (r *Reader) Follow(ctx context.Context, names *ccmap.Names, hot func() []uint64, publish func([]ccmap.Point)) error {
-	ticks := time.NewTicker(every)
-	defer ticks.Stop()
 	var all, some time.Time // when the next snapshot and the next update are due
-	for {
+	pace := pace{pause: soon}
+	for ; ; pace.pause = min(2*pace.pause, every) {
 		start := time.Now()
 		switch {
 		case !start.Before(all):
@@ -33,18 +35,33 @@ func (r *Reader) Follow(ctx context.Context, names *ccmap.Names, hot func() []ui
 				return err
 			}
 			r.publish(names, publish)
-			all = start.Add(max(every, share*time.Since(start)))
+			all = pace.next(start)
 		case !start.Before(some):
 			r.update(names, hot, publish)
-			some = start.Add(max(every, share*time.Since(start)))
+			some = pace.next(start)
 		}
 		select {
 		case <-ctx.Done():
 			r.update(names, hot, publish)
 			return nil
-		case <-ticks.C:
+		case <-time.After(pace.pause):
 		}
 	}
+}
+
+// pace spreads readings over time.
+type pace struct {
+	pause time.Duration // between two looks at what is due
+	taken time.Duration // by all readings so far
+}
+
+// next returns when a reading that began at start is due again.
+func (p *pace) next(start time.Time) time.Time {
+	took := time.Since(start)
+	if p.taken += took; p.taken <= grace {
+		return start.Add(p.pause)
+	}
+	return start.Add(max(p.pause, share*took))
 }
 
 // update reads the profiles of hot methods again.
