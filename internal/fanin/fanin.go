@@ -16,6 +16,7 @@ import (
 	"math"
 	"slices"
 	"sort"
+	"sync"
 
 	"github.com/klauspost/compress/zstd"
 
@@ -119,6 +120,7 @@ var (
 	table          = crc32.MakeTable(crc32.Castagnoli)
 	packer, _      = zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1), zstd.WithEncoderLevel(zstd.SpeedBetterCompression))
 	unpacker, _    = zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(mostBlock))
+	plains         = sync.Pool{New: func() any { return new([]byte) }} // blocks, decompressed
 	unpackIndex, _ = zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(mostIndex))
 )
 
@@ -229,48 +231,73 @@ func (f *File) Load(k Key) (FanIn, bool, error) {
 	if at < 0 {
 		return FanIn{}, false, nil
 	}
-	entries, err := f.read(at)
-	if err != nil {
+	var e raw
+	found, damage := false, error(nil)
+	err := f.each(at, func(_ uint64, key rawKey, rest cursor.Cursor) bool {
+		if found = key.is(k); found {
+			e, damage = readFanIn(rest)
+		}
+		return !found
+	})
+	if err = cmp.Or(err, damage); err != nil || !found {
 		return FanIn{}, false, err
 	}
-	for _, e := range entries {
-		if e.Key != k {
-			continue
-		}
-		found, err := f.name(e)
-		return found, err == nil, err
+	if err := f.name(&e); err != nil {
+		return FanIn{}, false, err
 	}
-	return FanIn{}, false, nil
+	return e.FanIn, true, nil
 }
 
-// raw is an entry whose callers are numbers.
+// each calls visit with each method of a block, its number in it, and the rest of the block, which begins with the
+// method's fan-in, until visit returns false.
+func (f *File) each(at int, visit func(n uint64, key rawKey, rest cursor.Cursor) bool) error {
+	b := f.blocks[at]
+	if crc32.Checksum(b.packed, table) != b.sum {
+		return fmt.Errorf("%w: block %d", ErrDamaged, at)
+	}
+	plain := plains.Get().(*[]byte)
+	defer plains.Put(plain)
+	var err error
+	if *plain, err = unpacker.DecodeAll(b.packed, (*plain)[:0]); err != nil {
+		return fmt.Errorf("%w: block %d: %w", ErrDamaged, at, err)
+	}
+	c := cursor.Cursor{Data: *plain}
+	for n := uint64(0); n < blockSize && !c.Empty(); n++ {
+		key := readRawKey(&c)
+		if c.Err == nil && !visit(n, key, c) {
+			break
+		}
+		skipFanIn(&c)
+	}
+	if c.Err != nil {
+		return fmt.Errorf("%w: block %d: %w", ErrDamaged, at, c.Err)
+	}
+	return nil
+}
+
+// rawKey is a key in a block that is read.
+type rawKey struct {
+	name, signature []byte
+	body            uint64
+}
+
+func readRawKey(c *cursor.Cursor) rawKey {
+	return rawKey{c.Bytes(c.Uleb()), c.Bytes(c.Uleb()), c.U64()}
+}
+
+func (r rawKey) is(k Key) bool {
+	return r.body == k.Body && string(r.name) == k.Name && string(r.signature) == k.Signature
+}
+
+func (r rawKey) key() Key { return Key{string(r.name), string(r.signature), r.body} }
+
+// raw is a fan-in whose callers are numbers.
 type raw struct {
-	Entry
+	FanIn
 	numbers []uint64
 }
 
-func (f *File) read(at int) ([]raw, error) {
-	b := f.blocks[at]
-	if crc32.Checksum(b.packed, table) != b.sum {
-		return nil, fmt.Errorf("%w: block %d", ErrDamaged, at)
-	}
-	plain, err := unpacker.DecodeAll(b.packed, nil)
-	if err != nil {
-		return nil, fmt.Errorf("%w: block %d: %w", ErrDamaged, at, err)
-	}
-	c := cursor.Cursor{Data: plain}
-	var entries []raw
-	for !c.Empty() && len(entries) < blockSize {
-		entries = append(entries, readEntry(&c))
-	}
-	if c.Err != nil || !c.Empty() {
-		return nil, fmt.Errorf("%w: block %d: %v", ErrDamaged, at, c.Err)
-	}
-	return entries, nil
-}
-
-func readEntry(c *cursor.Cursor) (e raw) {
-	e.Key = readKey(c)
+func readFanIn(c cursor.Cursor) (e raw, err error) {
 	e.Samples, e.Other, e.Callers = c.Uleb(), c.Uleb(), uint32(min(c.Uleb(), MostCallers+1))
 	listed := c.Uleb()
 	if listed > MostCallers {
@@ -286,27 +313,53 @@ func readEntry(c *cursor.Cursor) (e raw) {
 	if sum != e.Samples {
 		c.Fail(errors.New("the callers are not all"))
 	}
-	return e
+	if c.Err != nil {
+		return e, fmt.Errorf("%w: fan-in of a method: %w", ErrDamaged, c.Err)
+	}
+	return e, nil
 }
 
-// name finds the names of an entry's callers.
-func (f *File) name(e raw) (FanIn, error) {
-	blocks := make(map[int][]raw)
+func skipFanIn(c *cursor.Cursor) {
+	for range 3 {
+		c.Uleb()
+	}
+	for range 3 * min(c.Uleb(), MostCallers) {
+		c.Uleb()
+	}
+}
+
+// name finds the names of an entry's callers, block by block.
+func (f *File) name(e *raw) error {
+	var done [MostCallers]bool
 	for i, n := range e.numbers {
-		at := int(min(n, f.methods) / blockSize)
-		if at >= len(f.blocks) {
-			return FanIn{}, fmt.Errorf("%w: caller %d", ErrDamaged, n)
+		if done[i] {
+			continue
 		}
-		if blocks[at] == nil {
-			var err error
-			if blocks[at], err = f.read(at); err != nil {
-				return FanIn{}, err
+		if n >= f.methods {
+			return fmt.Errorf("%w: caller %d", ErrDamaged, n)
+		}
+		left := 0 // callers of the same block
+		for j, o := range e.numbers {
+			if o/blockSize == n/blockSize {
+				done[j] = true
+				left++
 			}
 		}
-		if n%blockSize >= uint64(len(blocks[at])) {
-			return FanIn{}, fmt.Errorf("%w: caller %d", ErrDamaged, n)
+		err := f.each(int(n/blockSize), func(at uint64, key rawKey, _ cursor.Cursor) bool {
+			for j, o := range e.numbers {
+				if o == n-n%blockSize+at {
+					e.Listed[j].Key = key.key()
+					left--
+				}
+			}
+			return left > 0
+		})
+		if err == nil && left > 0 {
+			err = fmt.Errorf("%w: caller %d", ErrDamaged, n)
 		}
-		e.Listed[i].Key = blocks[at][n%blockSize].Key
+		if err != nil {
+			return err
+		}
 	}
-	return e.FanIn, nil
+	return nil
 }
