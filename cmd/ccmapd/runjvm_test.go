@@ -81,7 +81,7 @@ func TestRunCached(t *testing.T) {
 			}
 		}
 		t.Log(stderr)
-		code, _, stderr = runWith([]string{"run", "-q", "--cached", filepath.Join(dir, "missing.json"), "--", java, "-version"}, nil)
+		code, _, stderr = runWith([]string{"run", "-q", "-o", filepath.Join(dir, "third.json"), "--cached", filepath.Join(dir, "missing.json"), "--", java, "-version"}, nil)
 		if code != 0 || !strings.Contains(stderr, "the JVM starts without a cached profile") {
 			t.Errorf("without a profile: exit code %d\n%s", code, stderr)
 		}
