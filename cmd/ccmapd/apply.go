@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ccmapd/ccmapd/ccmap"
+	"github.com/ccmapd/ccmapd/ccmap/compare"
 	"github.com/ccmapd/ccmapd/cmd/ccmapd/internal/session"
 	"github.com/ccmapd/ccmapd/cmd/internal/signals"
 	"github.com/ccmapd/ccmapd/cmd/internal/usage"
@@ -150,8 +151,12 @@ func (a *application) run(ctx context.Context, hints []hotspot.Hint) error {
 		return explainApply(err)
 	}
 	effect, failed := newEffect(before, after, hints)
+	if errors.Is(failed, compare.ErrEmpty) { // a JVM that waits, or a busy machine: the hints are in force all the same
+		a.say("CPU time is not compared: %v. Sample for longer: -d.", failed)
+		failed = nil
+	}
 	report := applyReport{a.pid, trial.Results(), trial.Lost(), effect, a.keep}
-	return errors.Join(explainApply(err), failed, report.print(a.env.stdout, a.json))
+	return errors.Join(explainApply(err), explainCompare(failed), report.print(a.env.stdout, a.json))
 }
 
 // try samples, applies, waits and samples again.

@@ -35,7 +35,7 @@ type applied struct {
 // sees by the JVM's own events and by the inlining that it dumps that the call is clean.
 func TestHintsEndToEnd(t *testing.T) {
 	t.Parallel()
-	for _, jdk := range jvmtest.JDKs(t) {
+	for _, jdk := range jvmtest.InTurn(t) {
 		t.Run(jdk.Name, func(t *testing.T) {
 			jvm := jdk.Start(t, []string{"-XX:CompileCommand=quiet", "-XX:CompileCommand=DumpReplay,Work.circles"}, "Work")
 			awaitInlined(t, jvm.Dir, "Work$Sq area")
@@ -136,7 +136,7 @@ func applyToWork(t *testing.T, jvm *jvmtest.JVM, hints string) *applied {
 	var report applied
 	done := make(chan error, 1)
 	go func() {
-		code, stdout, stderr := runWith([]string{"apply", hints, strconv.Itoa(jvm.PID), "-d", "2s", "--json"}, nil)
+		code, stdout, stderr := runWith([]string{"apply", hints, strconv.Itoa(jvm.PID), "-d", "5s", "--json"}, nil)
 		if code != exitOK {
 			done <- fmt.Errorf("exit code %d: %s", code, stderr)
 			return

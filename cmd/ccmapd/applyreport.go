@@ -34,7 +34,7 @@ func newEffect(before, after *ccmap.Snapshot, hints []hotspot.Hint) (*effect, er
 	}
 	diff, err := compare.Differences(before, after, compare.DiffOptions{All: true})
 	if err != nil {
-		return nil, explainCompare(err)
+		return nil, err
 	}
 	e := &effect{diff: diff}
 	for _, root := range hotspot.Roots(hints) {
@@ -120,7 +120,7 @@ func (e *effect) print(out *terminal.Printer) {
 type appliedJSON struct {
 	PID   int              `json:"pid"`
 	Hints []hotspot.Result `json:"hints"`
-	CPU   *cpuJSON         `json:"cpu"` // null: nothing was sampled
+	CPU   *cpuJSON         `json:"cpu"` // null: nothing was sampled, or nothing that can be compared
 	Kept  bool             `json:"kept"`
 	Lost  uint64           `json:"lost_bytes"` // of the JVM's events
 }

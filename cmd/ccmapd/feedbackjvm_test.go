@@ -19,7 +19,7 @@ import (
 // and when it ends. It gives each hint once.
 func TestFeedbackEndToEnd(t *testing.T) {
 	t.Parallel()
-	jdks := jvmtest.JDKs(t)
+	jdks := jvmtest.InTurn(t)
 	for _, jdk := range jdks {
 		t.Run(jdk.Name, func(t *testing.T) {
 			needEngine(t)

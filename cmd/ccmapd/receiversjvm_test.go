@@ -23,13 +23,13 @@ func TestReceiversOfJVM(t *testing.T) {
 		t.Skip("samples JVMs for seconds")
 	}
 	t.Parallel()
-	for _, jdk := range jvmtest.JDKs(t) {
+	for _, jdk := range jvmtest.InTurn(t) {
 		for _, flag := range []string{countsAll, "-XX:CompileCommand=dontinline,Shapes::steps"} {
 			t.Run(jdk.Name+flag, func(t *testing.T) {
 				jvm := jdk.Start(t, []string{flag}, "Shapes")
 				file := filepath.Join(t.TempDir(), "shapes.json")
 				a := attachTo(t, fmt.Sprint(jvm.PID), "--tune=false", "-i", "2ms", "-o", file)
-				waitForCPU(t, jvm.PID, 9*time.Second) // an update of the counts comes 5 s after the first
+				waitForCPU(t, jvm.PID, 5*time.Second) // the counts are read again after 0.5, 1.5 and 3.5 s
 				s := a.interrupt(t, file)
 				jvm.Tell(t, "end")
 				if !jvm.Out.Scan() {

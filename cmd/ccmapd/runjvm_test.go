@@ -58,7 +58,7 @@ func TestRunJVM(t *testing.T) {
 // JVM from starting.
 func TestRunCached(t *testing.T) {
 	t.Parallel()
-	for _, jdk := range jvmtest.JDKs(t) {
+	for _, jdk := range jvmtest.InTurn(t) {
 		dir := t.TempDir()
 		source, profile, java := filepath.Join(dir, "Spin.java"), filepath.Join(dir, "spin.json"), filepath.Join(jdk.Home, "bin/java")
 		if err := os.WriteFile(source, []byte(spin), 0o600); err != nil {

@@ -49,6 +49,19 @@ func JDKs(t testing.TB) []JDK {
 	return found
 }
 
+// InTurn returns the JDKs of a test that takes minutes with each: all, or only the one whose turn it is, where
+// CCMAPD_TEST_TURN has a number, as in CI that of the day.
+func InTurn(t testing.TB) []JDK {
+	t.Helper()
+	all := JDKs(t)
+	turn, err := strconv.Atoi(os.Getenv("CCMAPD_TEST_TURN"))
+	if err != nil {
+		return all
+	}
+	at := turn % len(all)
+	return all[at : at+1]
+}
+
 func find(pattern string) string {
 	names, _ := filepath.Glob(pattern)
 	for _, home := range names {
