@@ -14,7 +14,8 @@ import (
 // requests are those of a bucket, as its log has them.
 type requests struct {
 	segments, parts, manifests int // writes
-	leases, lists, reads       int
+	leases, lists              int
+	taken, reads               int // reads, of segments and of others
 }
 
 // requestLine finds the operation and the key in a line of the log: the key is - for a list.
@@ -47,6 +48,8 @@ func (n *requests) count(operation, key string) {
 		n.lists++
 	case strings.HasPrefix(key, "lease/"):
 		n.leases++
+	case !isWrite && strings.HasPrefix(key, "seg/"):
+		n.taken++
 	case !isWrite:
 		n.reads++
 	case strings.HasPrefix(key, "seg/"):
@@ -72,11 +75,11 @@ func (n requests) row(s settings) []string {
 	share := float64(day) / float64(time.Duration(s.periods)*period) // of the time that was simulated
 	larger := float64(daemons) / float64(s.daemons)
 	polls := float64(day/(10*time.Second)) * hubs
-	// A segment is written when a window ends, however many daemons there are. Parts and manifests are of builds.
+	// A segment is written when a window ends, however many daemons there are, and read once. All others are of builds.
 	dollars := share*(float64(n.segments)+larger*float64(n.parts+n.manifests))*priceOfWrite +
-		share*larger*float64(n.reads)*priceOfRead + polls*(2*priceOfWrite+priceOfRead)
+		share*(float64(n.taken)+larger*float64(n.reads))*priceOfRead + polls*(2*priceOfWrite+priceOfRead)
 	return []string{
 		report.Count(float64(n.segments)), report.Count(float64(n.parts)), report.Count(float64(n.manifests)),
-		report.Count(float64(n.reads)), report.Count(float64(n.leases + n.lists)), report.Number(dollars, 2),
+		report.Count(float64(n.taken + n.reads)), report.Count(float64(n.leases + n.lists)), report.Number(dollars, 2),
 	}
 }
