@@ -34,10 +34,16 @@ var ErrReplaced = errors.New("the server runs another program now")
 // unreachable tells a server that is away from other errors of a request.
 func unreachable(err error) error {
 	if errors.As(err, new(*net.OpError)) {
-		return fmt.Errorf("%w: %w", refusal.ErrNoProcess, err)
+		return away{err}
 	}
 	return err
 }
+
+// away is the error of a server that cannot be reached: a [refusal.ErrNoProcess], which its text does not say, as the
+// server may be on any machine.
+type away struct{ error }
+
+func (a away) Unwrap() []error { return []error{a.error, refusal.ErrNoProcess} }
 
 // Failure returns the error of an answer that is not the one that was asked for. It is a [Refusal], unless
 // the server may answer otherwise the next time.
