@@ -152,14 +152,17 @@ func target(t ccmap.Target) string {
 	if t.Runtime != "" {
 		details = append(details, t.Runtime)
 	}
-	name := ""
+	name := "a program" // a sum of many machines has no path
 	if t.Executable != "" {
 		name = path.Base(t.Executable)
+	}
+	if len(details) == 0 && t.Executable == "" {
+		return ""
 	}
 	if len(details) == 0 {
 		return name
 	}
-	return strings.TrimSpace(fmt.Sprintf("%s (%s)", name, strings.Join(details, ", ")))
+	return fmt.Sprintf("%s (%s)", name, strings.Join(details, ", "))
 }
 
 // Extent says how much was sampled, how, and what is missing, for example
