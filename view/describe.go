@@ -156,13 +156,13 @@ func target(t ccmap.Target) string {
 	if t.Executable != "" {
 		name = path.Base(t.Executable)
 	}
-	if len(details) == 0 && t.Executable == "" {
+	switch {
+	case len(details) > 0:
+		return fmt.Sprintf("%s (%s)", name, strings.Join(details, ", "))
+	case t.Executable == "":
 		return ""
 	}
-	if len(details) == 0 {
-		return name
-	}
-	return fmt.Sprintf("%s (%s)", name, strings.Join(details, ", "))
+	return name
 }
 
 // Extent says how much was sampled, how, and what is missing, for example
