@@ -47,7 +47,8 @@ func newFanInCmds(env *environment) []subcommand {
 	cmd := &cobra.Command{
 		Use: "fanin PROFILE [METHOD]", Short: "Say from how many places methods are called", Long: fanInLong, Example: fanInExample,
 		GroupID: groupRead, Args: methodArgs(0, "a profile, and perhaps a method"),
-		RunE: func(_ *cobra.Command, args []string) error { return f.run(env, args) },
+		PreRunE: func(_ *cobra.Command, args []string) error { return f.shared.check(args) },
+		RunE:    func(_ *cobra.Command, args []string) error { return f.run(env, args) },
 	}
 	cmd.ValidArgsFunction = completeMethods(env)
 	f.recency.register(cmd)

@@ -66,8 +66,8 @@ func TestFanInOfHub(t *testing.T) {
 		"contexts OWN area --shared @hub/build:web":               "is called from 2 places in the whole fleet: of its calls that has 900 samples, and this profile 30.",
 		"contexts OWN --match area --shared @hub/build:web":       "@hub/build:web is of build 1f0c, and the profile of 2e",
 		"hints OWN --shared @hub/build:web":                       "No hints",
-		"fanin store " + own + ".fi @hub/build:web OWN":           "3 created, 0 overwritten, 0 ties, 0 worse",
-		"fanin store " + own + ".fi OWN --json @hub/build:web":    `"worse": 1`,
+		"fanin store " + own + "1.fi @hub/build:web OWN":          "3 created, 0 overwritten, 0 ties, 0 worse",
+		"fanin store " + own + "2.fi OWN --json @hub/build:web":   `"overwritten": 1`,
 		"fanin @hub/build:web --shared @hub/build:web Shape.area": "about equal, and it is fresher",
 	} {
 		asked = nil

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -183,6 +184,11 @@ func (f *sharedFlag) sources([]string) []string {
 	return []string{f.where}
 }
 
+// check refuses to read standard input twice, for a profile and for the source.
+func (f *sharedFlag) check(args []string) error {
+	return checkStdinOnce(slices.Concat(firstProfile(args), f.sources(args)))
+}
+
 // read reads the source, and says if it is of another build than one's own.
 func (f *sharedFlag) read(env *environment, r recency, own string) (fanInSource, error) {
 	shared, err := f.files.read(env, f.where, recency{sampleType: r.sampleType})
@@ -209,6 +215,7 @@ func (f *sharedFlag) called(env *environment, r recency, own *ccmap.Snapshot, me
 func (a *asking) besideShared(env *environment) subcommand {
 	var shared sharedFlag
 	shared.register(a.Command)
+	a.before = shared.check
 	a.enrich = func(about view.About, v view.View) (err error) {
 		contexts, p := v.(*view.Contexts), about.Profiles[0]
 		contexts.Shared, err = shared.called(env, a.recency, p.Snapshot, methodsOf(p.Names(), contexts.Contexts))

@@ -70,7 +70,7 @@ func newHintsCmd(env *environment) subcommand {
 		GroupID: groupRead,
 		Args:    argCount(1, 2, "a profile, with --mode 1 one of a training run and one of production"),
 		PreRunE: func(cmd *cobra.Command, args []string) error {
-			return errors.Join(f.check(len(args)), f.early.check(cmd, f.mode.Value))
+			return errors.Join(f.check(len(args)), f.early.check(cmd, f.mode.Value), f.shared.check(args))
 		},
 		RunE: func(_ *cobra.Command, args []string) error {
 			var profiles []*view.Profile
