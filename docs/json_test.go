@@ -25,6 +25,8 @@ var printed = []struct{ output, folder, name string }{
 	{"`children` of these, with `--children`", "cmd/ccmapd/internal/family", "childrenJSON"},
 	{"`hints`", "internal/feedback/hotspot", "File"},
 	{"`apply`", "cmd/ccmapd", "appliedJSON"},
+	{"`fanin`", "cmd/ccmapd", "fanInAnswer"},
+	{"`fanin store`", "cmd/ccmapd", "storedFanIn"},
 	{"`stuck`", "sampler/internal/memory", "Stuck"},
 	{"`doctor`", "sampler/engine", "Report"},
 	{"`version`", "cmd/ccmapd", "versionInfo"},

@@ -2,11 +2,14 @@ package view
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"slices"
 
 	"github.com/ccmapd/ccmapd/ccmap"
 	"github.com/ccmapd/ccmapd/ccmap/query"
+	"github.com/ccmapd/ccmapd/internal/fanin"
+	"github.com/ccmapd/ccmapd/internal/figure"
 	"github.com/ccmapd/ccmapd/internal/terminal"
 )
 
@@ -22,11 +25,10 @@ var contextsQuestion = Question{
   samples      samples taken in this context
   activations  calls of the method in this context; ≥ marks a lower bound
 
-Below the method stand its callers, each with the line of its call. A last line '…'
-means that the chain goes on: see --depth. A sample counts once, by the outermost
-frame of the method on its stack; so a recursive method shows its first caller,
-and the shares add up to 100 %. Contexts of a pruned profile are lower bounds:
-'(pruned contexts)' has the rest of the method.
+Below the method stand its callers, each with the line of its call. A last line '…' means
+that the chain goes on: see --depth. A sample counts once, by the outermost frame of the
+method on its stack; so a recursive method shows its first caller, and the shares add up
+to 100 %. Contexts of a pruned profile are lower bounds: '(pruned contexts)' has the rest.
 
 METHOD is a name, or as much of its end as is unique ('Server.handle').
 docs/reading-profiles.md explains --recent, docs/formats.md the JSON.`,
@@ -51,8 +53,9 @@ docs/reading-profiles.md explains --recent, docs/formats.md the JSON.`,
 
 // Contexts lists the chains of callers that lead to some methods.
 type Contexts struct {
-	query.ContextList     // those to be shown
-	More              int // contexts that were cut
+	query.ContextList                // those to be shown
+	More              int            // contexts that were cut
+	Shared            []fanin.Called // from where the methods are called, if a shared source knows it better
 	profile           *Profile
 }
 
@@ -62,6 +65,16 @@ var contextsColumns = columns[*Contexts]{
 	array("contexts", "the contexts of the methods", contextColumns, func(_ *Profile, v *Contexts) []contextRow { return v.rows() }),
 	counted("pruned,omitempty", "part of total that no context has", func(v *Contexts) *ccmap.Counters { return given(v.Pruned, !v.Pruned.IsZero()) }),
 	colIn("", "lower_bounds,omitempty", "contexts were pruned", func(p *Profile, _ *Contexts) bool { return p.IsPruned() }),
+	array("shared,omitempty", "from where the methods are called, if a shared source knows it better", sharedColumns, func(_ *Profile, v *Contexts) []fanin.Called { return v.Shared }),
+}
+
+var sharedColumns = columns[fanin.Called]{
+	col("", "method", "that is called", func(c fanin.Called) string { return c.Method }),
+	col("", "signature,omitempty", "tells methods of one name apart", func(c fanin.Called) string { return c.Signature }),
+	col("", "places", "that call it; 21: more than 20", func(c fanin.Called) uint32 { return c.Places }),
+	col("", "samples", "of its calls, in the shared source", func(c fanin.Called) uint64 { return c.Samples }),
+	col("", "own_samples", "of its calls, in the profile", func(c fanin.Called) uint64 { return c.Own }),
+	col("", "source", "the shared one", func(c fanin.Called) string { return c.Source }),
 }
 
 // contextRow is a context with the total that it is a part of.
@@ -100,7 +113,7 @@ func NewContexts(p *Profile, l List, depth uint) (*Contexts, error) {
 	all := list.Contexts
 	slices.SortStableFunc(all, func(a, b query.Context) int { return p.measure.hotter(order, a.Total, b.Total) })
 	list.Contexts = cut(all, l.Limit)
-	return &Contexts{list, len(all) - len(list.Contexts), p}, nil
+	return &Contexts{ContextList: list, More: len(all) - len(list.Contexts), profile: p}, nil
 }
 
 // Text prints a table of contexts, the callers below each.
@@ -119,7 +132,16 @@ func (v *Contexts) Text(w io.Writer, o TextOptions) error {
 	if !v.Pruned.IsZero() {
 		s.addPart(v.Pruned, v.Total, cells{"context": "(pruned contexts)"})
 	}
-	return s.print(w, v.More, v.profile.lowerBounds("Contexts")...)
+	return s.print(w, v.More, slices.Concat(v.profile.lowerBounds("Contexts"), v.sharedNotes())...)
+}
+
+// sharedNotes say what a shared source knows better than the profile.
+func (v *Contexts) sharedNotes() (notes []string) {
+	for _, c := range v.Shared {
+		notes = append(notes, fmt.Sprintf("%s is %s: of its calls that has %s, and this profile %s.",
+			c.Method, c, figure.Plural(int64(c.Samples), "sample"), figure.Count(int64(c.Own))))
+	}
+	return notes
 }
 
 // JSON describes the profile and lists the contexts.

@@ -52,7 +52,7 @@ type HeatOptions struct {
 // Heat is when samples were taken: cells of equal times, in columns.
 type Heat struct {
 	From   time.Time     // of the first cell
-	Column time.Duration // of HeatRows cells
+	Column time.Duration // of heatRows cells
 
 	profile *Profile
 	options HeatOptions
@@ -60,8 +60,8 @@ type Heat struct {
 	focused []ccmap.Counters // of the focus, by cell; nil: there is none
 }
 
-// HeatRows is the number of cells in a column.
-const HeatRows = 60
+// heatRows is the number of cells in a column.
+const heatRows = 60
 
 // mostColumns bounds the columns: a day of minutes, and one for the beginning.
 const mostColumns = 24*60 + 1
@@ -83,7 +83,7 @@ func NewHeat(p *Profile, o HeatOptions) (*Heat, error) {
 	}
 	v := &Heat{profile: p, options: o}
 	columns := v.lay(meta.Start, max(meta.Duration, 1))
-	v.cells = make([]ccmap.Counters, columns*HeatRows)
+	v.cells = make([]ccmap.Counters, columns*heatRows)
 	var inFocus map[uint64]bool
 	if o.Focus != nil {
 		v.focused, inFocus = make([]ccmap.Counters, len(v.cells)), idsBelow(p.Snapshot, o.Focus)
@@ -123,14 +123,14 @@ func (v *Heat) cellOf(at int64) int {
 		return -1
 	}
 	column, rest := at/int64(v.Column), at%int64(v.Column)
-	if column >= int64(len(v.cells)/HeatRows) {
+	if column >= int64(len(v.cells)/heatRows) {
 		return -1
 	}
-	row := rest / max(int64(v.Column)/HeatRows, 1)
+	row := rest / max(int64(v.Column)/heatRows, 1)
 	if v.Column <= 24*time.Hour { // of which a cell may be no whole number of ns
-		row = rest * HeatRows / int64(v.Column)
+		row = rest * heatRows / int64(v.Column)
 	}
-	return int(column)*HeatRows + int(min(row, HeatRows-1))
+	return int(column)*heatRows + int(min(row, heatRows-1))
 }
 
 // idsBelow returns the contexts that have a path on their stacks.
@@ -155,7 +155,7 @@ var heatColumns = columns[*Heat]{
 	}),
 	col("time", "from", "beginning of the first cell", func(v *Heat) time.Time { return v.From }),
 	col("", "column_ns", "time of a column", func(v *Heat) time.Duration { return v.Column }),
-	col("", "rows", "cells in a column", func(*Heat) count { return HeatRows }),
+	col("", "rows", "cells in a column", func(*Heat) count { return heatRows }),
 	col("value", "values", "of all samples in a cell, in the profile's unit or samples, column by column", func(v *Heat) []int64 { return v.values(v.cells) }),
 	col("of-focus", "focus_values,omitempty", "of the samples that have the focus on their stacks", func(v *Heat) []int64 { return v.values(v.focused) }),
 	col("samples", "samples", "of all", func(v *Heat) int64 { return sumOfCells(v.cells).Samples }),
@@ -181,14 +181,14 @@ const mostHeatLines = 48
 func (v *Heat) Text(w io.Writer, o TextOptions) error {
 	s := newSheet(v.profile, heatLayout, o)
 	isBusy := func(c ccmap.Counters) bool { return !c.IsZero() }
-	begin := max(slices.IndexFunc(v.cells, isBusy), 0) / HeatRows
-	end := len(v.cells) / HeatRows
-	for end > begin+1 && !slices.ContainsFunc(v.cells[(end-1)*HeatRows:end*HeatRows], isBusy) {
+	begin := max(slices.IndexFunc(v.cells, isBusy), 0) / heatRows
+	end := len(v.cells) / heatRows
+	for end > begin+1 && !slices.ContainsFunc(v.cells[(end-1)*heatRows:end*heatRows], isBusy) {
 		end--
 	}
 	step := (end - begin + mostHeatLines - 1) / mostHeatLines
 	for first := begin; first < end; first += step {
-		from, to := first*HeatRows, min(first+step, end)*HeatRows
+		from, to := first*heatRows, min(first+step, end)*heatRows
 		if sum := sumOfCells(v.cells[from:to]); !sum.IsZero() {
 			s.add(v.line(from, to, sum))
 		}
@@ -213,7 +213,7 @@ func (v *Heat) line(from, to int, sum ccmap.Counters) cells {
 
 // timeOf returns the beginning of a cell.
 func (v *Heat) timeOf(cell int) string {
-	at := v.From.Add(time.Duration(float64(cell) * float64(v.Column) / HeatRows))
+	at := v.From.Add(time.Duration(float64(cell) * float64(v.Column) / heatRows))
 	if v.Column < time.Minute {
 		return at.Format("2006-01-02 15:04:05.000")
 	}

@@ -43,12 +43,12 @@ func TestHeat(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if n := len(v.cells) / HeatRows; n > mostColumns || n > 1 && v.From.Add(time.Duration(n-1)*v.Column).After(start.Add(duration)) {
+		if n := len(v.cells) / heatRows; n > mostColumns || n > 1 && v.From.Add(time.Duration(n-1)*v.Column).After(start.Add(duration)) {
 			t.Errorf("%d columns of %v from %v", n, v.Column, v.From)
 		}
 		cells, focused := slices.Clone(v.cells), slices.Clone(v.focused)
 		for _, s := range samples {
-			i := (s.Time - v.From.UnixNano()) * HeatRows / int64(v.Column)
+			i := (s.Time - v.From.UnixNano()) * heatRows / int64(v.Column)
 			cells[i] = less(cells[i], s.Weight)
 			if hasPath(s.Frames, path) {
 				focused[i] = less(focused[i], s.Weight)

@@ -21,9 +21,10 @@ type asking struct {
 	printing
 	recency
 
-	before func(args []string) error   // is called before the flags are taken; nil: nothing
-	beside func([]*view.Profile) error // is called when the answer is printed; nil: nothing
-	then   func(view.View) error       // is called after that; nil: nothing
+	before func(args []string) error         // is called before the flags are taken; nil: nothing
+	enrich func(view.About, view.View) error // is called before the answer is printed; nil: nothing
+	beside func([]*view.Profile) error       // is called when the answer is printed; nil: nothing
+	then   func(view.View) error             // is called after that; nil: nothing
 }
 
 // newAsking returns the command of a question.
@@ -91,6 +92,8 @@ func newQuestionCmd(env *environment, q view.Question) subcommand {
 		a.writesPage()
 	case "diff":
 		a.writesPage()
+	case "contexts":
+		return a.besideShared(env)
 	case "requests":
 		return a.ofProcesses(env)
 	}
@@ -126,6 +129,11 @@ func (a *asking) answer(env *environment, about view.About) error {
 	v, err := a.form.Answer(about)
 	if err != nil {
 		return explainAnswer(err)
+	}
+	if a.enrich != nil {
+		if err := a.enrich(about, v); err != nil {
+			return err
+		}
 	}
 	if err := env.show(v, a.printing); err != nil {
 		return err

@@ -160,7 +160,11 @@ func (f *fleetFlags) address() client.Hub {
 
 // hub returns the hub that the flags name, or else that of this user.
 func (f *fleetFlags) hub() fleetHub {
-	h := f.address()
+	return hubAt(f.address())
+}
+
+// hubAt returns a hub of this user, whose errors say what to do.
+func hubAt(h client.Hub) fleetHub {
 	return fleetHub{func(ctx context.Context, into any, query url.Values, route string) error {
 		err := h.Get(ctx, into, query, route)
 		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) {

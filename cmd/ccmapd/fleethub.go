@@ -80,10 +80,25 @@ func eventOf(unit string) string {
 
 // describe asks for all that the hub says of TARGET[@BUILD].
 func (h fleetHub) describe(ctx context.Context, name, event string) (d fleet.Description, err error) {
+	b, err := h.build(ctx, name, event)
+	if err != nil {
+		return d, err
+	}
+	err = h.get(ctx, &d, ofBuild(b), "build")
+	return d, err
+}
+
+// ofBuild is the query for a build.
+func ofBuild(b fleet.Build) url.Values {
+	return url.Values{"target": {b.Target}, "build": {b.Build}, "unit": {b.Unit}}
+}
+
+// build returns the build that TARGET[@BUILD] means: by default the one that was updated last.
+func (h fleetHub) build(ctx context.Context, name, event string) (b fleet.Build, err error) {
 	target, build, _ := strings.Cut(name, "@")
 	list, err := h.builds(ctx, target)
 	if err != nil {
-		return d, err
+		return b, err
 	}
 	own := slices.DeleteFunc(list, func(b fleet.Build) bool { return eventOf(b.Unit) != event })
 	some := slices.DeleteFunc(slices.Clone(own), func(b fleet.Build) bool { return !strings.HasPrefix(b.Build, build) })
@@ -93,17 +108,16 @@ func (h fleetHub) describe(ctx context.Context, name, event string) (d fleet.Des
 	}
 	switch {
 	case len(own) == 0:
-		return d, &advice.Error{Code: advice.CodeNoTarget, Err: fmt.Errorf("the hub has no profile of %q, event %s", target, event),
+		return b, &advice.Error{Code: advice.CodeNoTarget, Err: fmt.Errorf("the hub has no profile of %q, event %s", target, event),
 			Hint: "'ccmapd fleet builds' lists what there is."}
 	case len(some) == 0:
-		return d, &advice.Error{Code: advice.CodeNoTarget, Candidates: ids, Err: fmt.Errorf("%s has no build %s", target, build),
+		return b, &advice.Error{Code: advice.CodeNoTarget, Candidates: ids, Err: fmt.Errorf("%s has no build %s", target, build),
 			Hint: "'ccmapd fleet builds' lists what there is."}
 	case len(some) > 1 && build != "" && some[0].Build != build:
-		return d, &advice.Error{Code: advice.CodeUsage, Candidates: ids, Err: fmt.Errorf("build %s of %s may be %d builds", build, target, len(some)),
+		return b, &advice.Error{Code: advice.CodeUsage, Candidates: ids, Err: fmt.Errorf("build %s of %s may be %d builds", build, target, len(some)),
 			Hint: "Perhaps " + terminal.OrList(ids) + "."}
 	}
-	err = h.get(ctx, &d, url.Values{"target": {target}, "build": {some[0].Build}, "unit": {some[0].Unit}}, "build")
-	return d, err
+	return some[0], nil
 }
 
 // fleetPages answers pages about a fleet ([api.Fleet]). The token stays in this process.

@@ -6,9 +6,11 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/ccmapd/ccmapd/ccmap"
 	"github.com/ccmapd/ccmapd/cmd/ccmapd/internal/output"
 	"github.com/ccmapd/ccmapd/cmd/internal/usage"
 	"github.com/ccmapd/ccmapd/export"
+	"github.com/ccmapd/ccmapd/internal/fanin"
 	"github.com/ccmapd/ccmapd/internal/feedback/hotspot"
 	"github.com/ccmapd/ccmapd/internal/terminal"
 	"github.com/ccmapd/ccmapd/valueprof/pollution"
@@ -30,8 +32,7 @@ never come from there, and those that are cold there and make a virtual call.
 that compiles hot methods early, which helps few programs; 1 says whether JDK 25's AOT
 cache of a training run suits production, and else exits with 1. docs/jvm.md has examples.`
 
-const hintsExample = `  ccmapd hints app.json
-  ccmapd hints app.json --json -o hints.json   for 'ccmapd apply hints.json PID'
+const hintsExample = `  ccmapd hints app.json --json -o hints.json   for 'ccmapd apply hints.json PID'
   ccmapd hints app.json --format directives -o hints.txt
   ccmapd hints --mode 1 training.json production.json || echo train again`
 
@@ -49,6 +50,7 @@ type hintsFlags struct {
 	format usage.Choice
 	mode   usage.Choice // empty: hints
 	early  earlyFlags
+	shared sharedFlag
 	json   bool
 	output string
 }
@@ -68,7 +70,7 @@ func newHintsCmd(env *environment) subcommand {
 		GroupID: groupRead,
 		Args:    argCount(1, 2, "a profile, with --mode 1 one of a training run and one of production"),
 		PreRunE: func(cmd *cobra.Command, args []string) error {
-			return errors.Join(f.check(len(args)), f.early.check(cmd, f.mode.Value))
+			return errors.Join(f.check(len(args)), f.early.check(cmd, f.mode.Value), f.shared.check(args))
 		},
 		RunE: func(_ *cobra.Command, args []string) error {
 			var profiles []*view.Profile
@@ -83,6 +85,9 @@ func newHintsCmd(env *environment) subcommand {
 				return f.write(env, func(w io.Writer) error { return f.writeMode(w, profiles) })
 			}
 			hints, leftOut := hotspot.Find(profiles[0].Snapshot, f.find)
+			if err := f.callees(env, profiles[0].Snapshot, hints); err != nil {
+				return err
+			}
 			return f.write(env, func(w io.Writer) error { return f.print(w, hotspot.NewFile(hints, leftOut)) })
 		},
 	}
@@ -91,12 +96,31 @@ func newHintsCmd(env *environment) subcommand {
 	f.format.Register(cmd, "format", "print `FORMAT`: "+terminal.OrList(f.format.From))
 	f.mode.Register(cmd, "mode", "write what uses the profile at the next start, in `MODE` "+terminal.OrList(f.mode.From))
 	f.early.register(cmd)
+	f.shared.register(cmd)
 	flags.BoolVar(&f.json, "json", false, "print JSON, which 'ccmapd apply' reads")
 	flags.StringVarP(&f.output, "output", "o", stdPath, "write to `FILE`; '-': standard output")
 	flags.Float64Var(&f.find.Least, "least", f.find.Least, "leave out hints that can save less than this share of the profile, in `PERCENT`")
 	flags.IntVar(&f.find.Depth, "depth", f.find.Depth, "look at up to `N` callers, as far as it takes")
 	cmd.MarkFlagsMutuallyExclusive("json", "format", "mode")
-	return subcommand{cmd, reading(firstProfile, flaggedOutput)}
+	cmd.MarkFlagsMutuallyExclusive("shared", "mode")
+	return subcommand{cmd, f.shared.files.fetched(env, f.shared.sources, reading(firstProfile, flaggedOutput))}
+}
+
+// callees adds to hints from where their callees are called, if the shared source knows it better.
+func (f *hintsFlags) callees(env *environment, own *ccmap.Snapshot, hints []hotspot.Hint) error {
+	var keys []fanin.Key
+	for _, h := range hints {
+		keys = append(keys, h.Callee.Key())
+	}
+	called, err := f.shared.called(env, f.recency, own, keys)
+	for i, h := range hints {
+		for _, c := range called {
+			if (fanin.Key{Name: c.Method, Signature: c.Signature}) == h.Callee.Key() {
+				hints[i].Shared = &c
+			}
+		}
+	}
+	return err
 }
 
 func (f *hintsFlags) check(profiles int) error {
@@ -149,11 +173,19 @@ func printHints(w io.Writer, file hotspot.File) error {
 				out.Line("  saves %.1f %% at most: %s", h.Saves, h.Reason)
 				last = h.Reason
 			}
-			out.Line("    %-8s  %s at %s:%d", string(h.Action), h.Callee.Short(), h.Caller.Short(), h.Bytecode)
+			out.Line("    %-8s  %s at %s:%d%s", string(h.Action), h.Callee.Short(), h.Caller.Short(), h.Bytecode, sharedText(h.Shared))
 		}
 	}
 	for _, reason := range file.LeftOut {
 		out.Line("No hint: %s", reason)
 	}
 	return out.Err()
+}
+
+// sharedText says after a hint from where its callee is called.
+func sharedText(c *fanin.Called) string {
+	if c == nil {
+		return ""
+	}
+	return ", " + c.String()
 }

@@ -58,7 +58,7 @@ func TestInterruptEndsReading(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	small := writeFiles(t, dir)["json"]
-	commands := append(questions(small), "hints FILE", "ui --no-open FILE", "pgo export FILE "+filepath.Join(dir, "out.pgo"), "pgo check FILE "+dir,
+	commands := append(questions(small), "hints FILE", "fanin FILE", "fanin "+small+" --shared FILE", "fanin store "+filepath.Join(dir, "table.fi")+" FILE", "ui --no-open FILE", "pgo export FILE "+filepath.Join(dir, "out.pgo"), "pgo check FILE "+dir,
 		"pgo report FILE "+small+" "+small, "overlap "+small+" FILE", "convert FILE OUT", "merge -o OUT FILE",
 		"merge -o OUT FILE "+small, "merge -o OUT --files-from FILE", "html -o OUT FILE")
 	for i, line := range commands {

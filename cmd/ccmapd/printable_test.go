@@ -122,6 +122,7 @@ var hostileArguments = map[string][]string{
 	"merge":         {"PROFILE PROFILE -o OUT.json", "--keep-going PROFILE BROKEN -o OUT.json", "PROFILE -o TEXT", "PROFILE=TEXT -o OUT.json"},
 	"html":          {"PROFILE -o OUT.html", "PROFILE PROFILE -o OUT.html", "BROKEN -o OUT.html", "PROFILE -o TEXT/TEXT", "TEXT -o OUT.html"},
 	"store":         {"", "TEXT", "list --dir TEXT", "show TEXT", "export TEXT OUT.json", "delete --dir TEXT TEXT", "check --dir TEXT", "compact --dir TEXT"},
+	"fanin":         {"PROFILE", "--wide PROFILE", "--json PROFILE", "PROFILE --match f0", "PROFILE f1 --shared PROFILE", "BROKEN", "TEXT", "PROFILE TEXT", "PROFILE --shared BROKEN", "store OUT.fi PROFILE", "store BROKEN PROFILE", "store OUT.fi PROFILE --json"},
 	"fleet":         {"", "TEXT", "show TEXT", "targets --hub TEXT", "builds TEXT --hub https://127.0.0.1:1 --token-file TEXT"},
 	"pgo": {"", "TEXT", "export PROFILE OUT.pgo", "export PROFILE OUT.pgo --minimal --json", "export PROFILE TEXT", "export BROKEN OUT.pgo --minimal", "export PROFILE OUT.pgo --minimal --verify TEXT",
 		"check PROFILE TEXT", "check TEXT PROGRAM", "check PROFILE PROGRAM", "check BROKEN .", "check PROFILE . --format github", "check PROFILE . --json", "check PROFILE . --heal TEXT",

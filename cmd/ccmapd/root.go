@@ -109,7 +109,7 @@ func newRoot(env *environment) *cobra.Command {
 		newServeCmd(env), newStatusCmd(env), newTargetsCmd(env), newEventsCmd(env), newDoctorCmd(env), newVersionCmd(env),
 		newUICmd(env), newPageCmd(env), newMCPCmd(env),
 	}...)
-	commands = slices.Concat(commands, newStoreCmds(env), newFleetCmds(env), newPGOCmds(env))
+	commands = slices.Concat(commands, newStoreCmds(env), newFleetCmds(env), newPGOCmds(env), newFanInCmds(env))
 	for _, q := range view.Questions() {
 		commands = append(commands, newQuestionCmd(env, q))
 	}

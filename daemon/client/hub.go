@@ -34,7 +34,7 @@ func noHub(name string) error {
 		Hint: "Name its URL in CCMAPD_HUB, and the file of a token that reads in CCMAPD_HUB_TOKEN_FILE: 'ccmapd fleet --help'."}
 }
 
-// Get decodes the JSON of a route below /v1, whose parts may have any characters.
+// Get decodes the JSON of a route below /v1, whose parts may have any characters. A *[]byte gets the answer as it is.
 func (h Hub) Get(ctx context.Context, into any, query url.Values, parts ...string) error {
 	to, err := h.remote("hub", parts...)
 	if err != nil {
@@ -46,7 +46,15 @@ func (h Hub) Get(ctx context.Context, into any, query url.Values, parts ...strin
 		return err
 	}
 	defer response.Body.Close()
-	if err := json.NewDecoder(io.LimitReader(response.Body, mostJSON)).Decode(into); err != nil {
+	if whole, is := into.(*[]byte); is {
+		*whole, err = io.ReadAll(io.LimitReader(response.Body, mostJSON+1))
+		if len(*whole) > mostJSON {
+			err = fmt.Errorf("it has more than %d MiB", mostJSON>>20)
+		}
+	} else {
+		err = json.NewDecoder(io.LimitReader(response.Body, mostJSON)).Decode(into)
+	}
+	if err != nil {
 		return fmt.Errorf("read answer of the hub: %w", err)
 	}
 	return nil

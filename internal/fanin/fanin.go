@@ -4,7 +4,9 @@
 //
 //  1. [Of] makes the entries of a profile.
 //  2. [Encode] writes them as one file. [Open] reads one, and believes nothing.
-//  3. [File.Load] finds a method. A method that is not there has none, which is not the same as zeros.
+//  3. [File.Load] finds a method, [File.Entries] reads all. A method that is not there has none, which is not the same
+//     as zeros.
+//  4. [Choose] takes the better of two sources, [Table.Store] keeps the better of two entries.
 package fanin
 
 import (
@@ -69,13 +71,13 @@ type Entry struct {
 }
 
 // Of returns the entries of all methods of a profile, in order.
-func Of(s *ccmap.Snapshot) []Entry {
+func Of(s *ccmap.Snapshot) List {
 	names := s.Names()
 	keyOf := func(id ccmap.MethodID) Key {
 		m := names.At(id)
 		return Key{m.Name, m.Signature, m.Body}
 	}
-	var all []Entry
+	var all List
 	for p := range s.Methods() {
 		e := Entry{Key: keyOf(p.ID())}
 		for edge := range p.Callers() {
@@ -125,7 +127,7 @@ var (
 )
 
 // Encode writes entries, which are in order, as one file. A caller that is no entry counts as one that is not listed.
-func Encode(all []Entry) []byte {
+func Encode(all List) []byte {
 	number := make(map[Key]uint64, len(all))
 	for i, e := range all {
 		number[e.Key] = uint64(i)
@@ -233,7 +235,7 @@ func (f *File) Load(k Key) (FanIn, bool, error) {
 	}
 	var e raw
 	found, damage := false, error(nil)
-	err := f.each(at, func(_ uint64, key rawKey, rest cursor.Cursor) bool {
+	_, err := f.each(at, func(_ uint64, key rawKey, rest cursor.Cursor) bool {
 		if found = key.is(k); found {
 			e, damage = readFanIn(rest)
 		}
@@ -249,17 +251,17 @@ func (f *File) Load(k Key) (FanIn, bool, error) {
 }
 
 // each calls visit with each method of a block, its number in it, and the rest of the block, which begins with the
-// method's fan-in, until visit returns false.
-func (f *File) each(at int, visit func(n uint64, key rawKey, rest cursor.Cursor) bool) error {
+// method's fan-in, until visit returns false. It returns how many bytes the block has.
+func (f *File) each(at int, visit func(n uint64, key rawKey, rest cursor.Cursor) bool) (int, error) {
 	b := f.blocks[at]
 	if crc32.Checksum(b.packed, table) != b.sum {
-		return fmt.Errorf("%w: block %d", ErrDamaged, at)
+		return 0, fmt.Errorf("%w: block %d", ErrDamaged, at)
 	}
 	plain := plains.Get().(*[]byte)
 	defer plains.Put(plain)
 	var err error
 	if *plain, err = unpacker.DecodeAll(b.packed, (*plain)[:0]); err != nil {
-		return fmt.Errorf("%w: block %d: %w", ErrDamaged, at, err)
+		return 0, fmt.Errorf("%w: block %d: %w", ErrDamaged, at, err)
 	}
 	c := cursor.Cursor{Data: *plain}
 	for n := uint64(0); n < blockSize && !c.Empty(); n++ {
@@ -270,9 +272,9 @@ func (f *File) each(at int, visit func(n uint64, key rawKey, rest cursor.Cursor)
 		skipFanIn(&c)
 	}
 	if c.Err != nil {
-		return fmt.Errorf("%w: block %d: %w", ErrDamaged, at, c.Err)
+		return 0, fmt.Errorf("%w: block %d: %w", ErrDamaged, at, c.Err)
 	}
-	return nil
+	return len(*plain), nil
 }
 
 // rawKey is a key in a block that is read.
@@ -304,6 +306,9 @@ func readFanIn(c cursor.Cursor) (e raw, err error) {
 		c.Fail(errors.New("too many callers"))
 	}
 	sum := e.Other
+	if n := min(listed, MostCallers); n > 0 {
+		e.Listed, e.numbers = make([]Caller, 0, n), make([]uint64, 0, n)
+	}
 	for range min(listed, MostCallers) {
 		e.numbers = append(e.numbers, c.Uleb())
 		caller := Caller{Offset: uint32(c.Uleb()), Samples: c.Uleb()}
@@ -345,7 +350,7 @@ func (f *File) name(e *raw) error {
 				left++
 			}
 		}
-		err := f.each(int(n/blockSize), func(at uint64, key rawKey, _ cursor.Cursor) bool {
+		_, err := f.each(int(n/blockSize), func(at uint64, key rawKey, _ cursor.Cursor) bool {
 			for j, o := range e.numbers {
 				if o == n-n%blockSize+at {
 					e.Listed[j].Key = key.key()

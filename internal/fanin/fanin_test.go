@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	"pgregory.net/rapid"
 
 	"github.com/ccmapd/ccmapd/ccmap"
@@ -35,6 +36,9 @@ func TestRoundTrip(t *testing.T) {
 			if err != nil || !found || cmp.Diff(got, e.FanIn) != "" {
 				t.Fatalf("%s: found %v, error %v\n%s", e.Name, found, err, cmp.Diff(got, e.FanIn))
 			}
+		}
+		if whole, err := f.Entries(); err != nil || cmp.Diff(whole, all, cmpopts.EquateEmpty()) != "" {
+			t.Fatalf("error %v\n%s", err, cmp.Diff(whole, all, cmpopts.EquateEmpty()))
 		}
 		for _, k := range []Key{{}, {Name: "ZZ"}, {Name: "A", Body: 1}, {Name: "A", Signature: "()"}} {
 			if got, found, err := f.Load(k); found || err != nil {
@@ -130,6 +134,22 @@ func FuzzOpen(f *testing.F) {
 		file.Load(Key{Name: "hub"})
 		for i := range file.blocks {
 			file.Load(file.blocks[i].first)
+		}
+		all, err := file.Entries()
+		if err != nil {
+			return
+		}
+		for _, e := range all {
+			if got, found, err := file.Load(e.Key); err != nil || !found || cmp.Diff(got, e.FanIn) != "" {
+				t.Fatalf("%+v is loaded as %+v, found %v, error %v", e, got, found, err)
+			}
+		}
+		table := TableOf(all)
+		if s := table.Store(all); s.Created+s.Overwritten+s.Worse > 0 || s.Ties != len(all) {
+			t.Fatalf("stored again: %+v", s)
+		}
+		if _, err := table.Encode(); err != nil {
+			t.Fatal(err)
 		}
 	})
 }

@@ -10,12 +10,13 @@ import (
 
 	"github.com/ccmapd/ccmapd/ccmap"
 	"github.com/ccmapd/ccmapd/internal/compilation"
+	"github.com/ccmapd/ccmapd/internal/fanin"
 )
 
 // Cached is what an earlier run of the VM's program has left: what its compiler made of methods, and their profile. A
 // VM that compiles can use it before it knows anything by itself. It never adds to what is counted now.
 //
-//	profile … calls   written once
+//	profile … fanIn   written once
 //	records … spared  under mu
 type Cached struct {
 	profile *ccmap.Snapshot
@@ -23,6 +24,7 @@ type Cached struct {
 	methods map[compilation.Method]ccmap.MethodID // likewise, of a profile alone; nil: there are records
 	end     int64                                 // of a profile alone, ns since 1970
 	calls   map[siteOfCall]bool                   // sites that are known well
+	fanIn   func() fanin.List                     // of all methods, made once
 
 	mu      sync.Mutex
 	records *compilation.Cache
@@ -45,11 +47,12 @@ func ReadCached(records io.Reader, profile *ccmap.Snapshot) (*Cached, error) {
 	}
 	c := &Cached{
 		profile: profile, points: make(map[compilation.Method][]int), records: compilation.NewCache(log.Records),
-		looked: make(map[placeOfCall]receiversSeen), calls: make(map[siteOfCall]bool),
+		looked: make(map[placeOfCall]receiversSeen), calls: make(map[siteOfCall]bool), fanIn: func() fanin.List { return nil },
 	}
 	if profile == nil {
 		return c, nil
 	}
+	c.fanIn = sync.OnceValue(func() fanin.List { return fanin.Of(profile) })
 	for i, p := range profile.Points() {
 		m := withoutBody(methodOf(profile.Names(), p.Method))
 		c.points[m] = append(c.points[m], i)
@@ -90,6 +93,13 @@ func ReadCachedProfile(records io.Reader, profile *ccmap.Snapshot) (*Cached, err
 
 // Profile returns the earlier run's profile, or nil.
 func (c *Cached) Profile() *ccmap.Snapshot { return c.profile }
+
+// FanIn is for a VM's inliner: from how many places the earlier run has called a method, 21 if from more than 20, and in
+// how many samples. It is not known of a method that the run has not met, or that has other code now.
+func (c *Cached) FanIn(m ccmap.Method) (places int, samples int64, known bool) {
+	e, known := c.fanIn().Find(fanin.Key{Name: m.Name, Signature: m.Signature, Body: m.Body})
+	return int(e.Callers), int64(e.Samples), known
+}
 
 // Level returns the level at which an earlier run had compiled a method; 0 as for [Profiler.Cached].
 func (c *Cached) Level(m ccmap.Method) int {

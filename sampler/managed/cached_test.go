@@ -55,6 +55,41 @@ func TestCachedIsOfTheSameCode(t *testing.T) {
 	}
 }
 
+// TestFanIn: an inliner learns from how many places the earlier run has called a method. A method of other code, or one
+// that was never met, has none, which is not zeros.
+func TestFanIn(t *testing.T) {
+	t.Parallel()
+	m := ccmap.New(ccmap.Options{})
+	callee := m.Names().Intern(ccmap.Method{Name: "callee", Body: 7})
+	for i := range 30 {
+		caller := m.Names().Intern(ccmap.Method{Name: "caller", Body: 9})
+		m.Fold(&ccmap.Sample{Frames: []ccmap.Frame{{Method: callee}, {Method: caller, Offset: uint32(i % 3)}}, Weight: 1, Fresh: ccmap.FreshUnknown})
+	}
+	c, err := ReadCachedProfile(nil, m.Snapshot())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, is := range []struct {
+		ccmap.Method
+		places  int
+		samples int64
+		known   bool
+	}{
+		{ccmap.Method{Name: "callee", Body: 7}, 3, 30, true}, {ccmap.Method{Name: "callee"}, 3, 30, true}, {ccmap.Method{Name: "caller", Body: 9}, 0, 0, true},
+		{ccmap.Method{Name: "callee", Body: 8}, 0, 0, false}, {ccmap.Method{Name: "other"}, 0, 0, false},
+	} {
+		if places, samples, known := c.FanIn(is.Method); places != is.places || samples != is.samples || known != is.known {
+			t.Errorf("%+v: %d places, %d samples, known %v", is, places, samples, known)
+		}
+	}
+	if c, err = ReadCached(strings.NewReader(""), nil); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, known := c.FanIn(ccmap.Method{Name: "callee", Body: 7}); known {
+		t.Error("without a profile there is fan-in")
+	}
+}
+
 // TestCachedNeverCounts: whatever a VM asks of a cached profile, or puts into its map of it, live counters are what
 // they are without.
 func TestCachedNeverCounts(t *testing.T) {

@@ -322,6 +322,13 @@ func TestFleetCommands(t *testing.T) {
 		{"fleet targets --hub " + hub.url + " --token-file " + p.file("reader") + " --ca-file " + p.file("cert.pem"), []string{"HOME=/"}, 0, []string{"batch"}},
 		{"convert @hub/period:web@" + time.Now().UTC().Format("2006-01-02") + " - --to folded", with, 0, []string{"main.main+0;main.hot"}},
 
+		{"fanin @hub/build:web hot", with, 0, []string{"main.hot is called from 1 place, in 3 samples", "main.main"}},
+		{"fanin @hub/build:web@1f0c --json", with, 0, []string{`"method": "main.old"`, `"samples": 1`}},
+		{"contexts @hub/best:batch main.batch --shared @hub/build:batch", with, 0, []string{"main.batch"}},
+
+		{"fanin @hub/build:web missing", with, 1, []string{`"missing"`}},
+		{"fanin @hub/build:none", with, 4, []string{`no profile of "none"`}},
+		{"fanin @hub/build:web", append(with[:3:3], "CCMAPD_HUB_TOKEN_FILE="+p.file("writer")), 3, []string{"another right"}},
 		{"top @hub/best:wep", with, 4, []string{`no profile of "wep"`, "Perhaps batch, web."}},
 		{"top @hub/best:web@1f", with, 2, []string{"may be 2 builds", "Perhaps 1f0d0000, 1f0c7d2e."}},
 		{"top @hub/newest:web", with, 2, []string{"names no profile of a hub", "KIND:NAME"}},

@@ -7,6 +7,7 @@ import (
 	"unicode"
 
 	"github.com/ccmapd/ccmapd/ccmap"
+	"github.com/ccmapd/ccmapd/internal/fanin"
 )
 
 // MostDecompiles is how often the JVM may throw away C2's code of a method that has hints, counted from
@@ -34,6 +35,8 @@ type Hint struct {
 	Saves        float64 `json:"saves"`    // percent of the weight that the hints of this reason can save at most: the own time of methods that are inlined or reached
 	Reason       string  `json:"reason"`
 	ThrownBefore int64   `json:"thrown_before"` // how often the JVM had thrown away C2's code of the root when the profile was taken
+
+	Shared *fanin.Called `json:"shared,omitempty"` // from where the callee is called, if a shared source knows it better
 }
 
 // Method names a method as the compiler's patterns do. As text it is one word:
@@ -105,6 +108,9 @@ func isSpecial(r rune) bool {
 
 // String returns the text of the method.
 func (m Method) String() string { return m.Class + "." + m.Name + m.Descriptor }
+
+// Key returns the key of the method's fan-in. A hint does not know its code.
+func (m Method) Key() fanin.Key { return fanin.Key{Name: m.Short(), Signature: m.Descriptor} }
 
 // Short returns class and name.
 func (m Method) Short() string { return m.Class + "." + m.Name }

@@ -23,9 +23,9 @@ func method(t testing.TB, text string) Method {
 func workHints(t testing.TB) []Hint {
 	circles, call := method(t, "p.Work.circles([Lp/Work$Shape;I)I"), method(t, "p.Work.call(Lp/Work$Shape;)I")
 	return []Hint{
-		{Inline, call, circles, 14, circles, 50, 1.5, "has 2 receivers,\nand \"1\" here", 0},
-		{KeepOut, method(t, "p.Work$Sq.<init>()V"), call, 2, circles, 50, 1.5, "why", 0},
-		{Inline, call, method(t, "p.Work.main()V"), 3, method(t, "p.Work.main()V"), 2, 1.5, "why", 3},
+		{Inline, call, circles, 14, circles, 50, 1.5, "has 2 receivers,\nand \"1\" here", 0, nil},
+		{KeepOut, method(t, "p.Work$Sq.<init>()V"), call, 2, circles, 50, 1.5, "why", 0, nil},
+		{Inline, call, method(t, "p.Work.main()V"), 3, method(t, "p.Work.main()V"), 2, 1.5, "why", 3, nil},
 	}
 }
 
