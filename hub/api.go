@@ -162,7 +162,7 @@ func (h *Hub) contribute(w http.ResponseWriter, r *http.Request, t token) error 
 		if err := h.makeRoom(r.Context(), f); err != nil {
 			return err
 		}
-		err := h.intake.add(r.Context(), f.Bytes)
+		err := h.intake.add(r.Context(), idOf(f.Key), f.Bytes)
 		if errors.Is(err, errFull) {
 			return refuse(http.StatusServiceUnavailable, "%v", err)
 		}
