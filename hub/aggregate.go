@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"path"
 	"slices"
 	"strconv"
 	"strings"
@@ -37,7 +38,8 @@ type aggregator struct {
 	log    *slog.Logger
 	count  *counters
 	now    func() time.Time
-	oldest time.Time // of all segments, when they were listed
+	share  share
+	oldest time.Time // of all segments of all partitions, when they were listed
 	most   int       // contributions of the next step; 0: of the first
 
 	keep     time.Duration // see Options
@@ -58,14 +60,13 @@ type arrived struct {
 	of      *segment
 }
 
-// round merges all segments that there are when it begins. An error of one build leaves its segments for the next
-// round, and the others go on.
+// round merges all segments of its share that there are when it begins. An error of one build leaves its segments for
+// the next round, and the others go on.
 func (a *aggregator) round(ctx context.Context) error {
-	keys, err := listSegments(ctx, a.bucket)
-	if err != nil || len(keys) == 0 {
+	keys, err := a.list(ctx)
+	if err != nil {
 		return err
 	}
-	a.oldest = segmentTime(keys[0])
 	var all error
 	for len(keys) > 0 && ctx.Err() == nil {
 		n, err := a.step(ctx, keys)
@@ -78,20 +79,26 @@ func (a *aggregator) round(ctx context.Context) error {
 	return all
 }
 
-// listSegments returns the keys of all segments, the oldest first, as far as clocks agree.
-func listSegments(ctx context.Context, b bucket.Bucket) (keys []string, err error) {
-	for e, err := range b.List(ctx, segmentsDir) {
+// list returns the keys of the segments of its share, the oldest first, as far as clocks agree. It notes when the oldest
+// of all segments was written: any may have contributions of any build, from before the number of partitions changed.
+func (a *aggregator) list(ctx context.Context) (keys []string, err error) {
+	all := []string{}
+	for e, err := range a.bucket.List(ctx, segmentsDir) {
 		if err != nil {
 			return nil, fmt.Errorf("list segments: %w", err)
 		}
-		keys = append(keys, e.Key)
+		all = append(all, e.Key)
 	}
-	return keys, nil
+	slices.SortStableFunc(all, func(a, b string) int { return segmentTime(a).Compare(segmentTime(b)) })
+	if len(all) > 0 {
+		a.oldest = segmentTime(all[0])
+	}
+	return slices.DeleteFunc(all, func(key string) bool { return !a.share.hasSegment(key) }), nil
 }
 
 // segmentTime returns when a segment was written, by the clock of its hub; the zero time if its name does not say.
 func segmentTime(key string) time.Time {
-	stamp, _, _ := strings.Cut(strings.TrimPrefix(key, segmentsDir), "-")
+	stamp, _, _ := strings.Cut(path.Base(key), "-")
 	ms, err := strconv.ParseInt(stamp, 10, 64)
 	if err != nil {
 		return time.Time{}
@@ -173,7 +180,7 @@ func (a *aggregator) setAside(ctx context.Context, c arrived, why error) error {
 	}
 	a.log.Warn("set a contribution aside", "segment", c.of.key, "number", c.place, "error", why)
 	a.count.bad.Inc()
-	name := badDir + strings.TrimPrefix(c.of.key, segmentsDir) + "-" + strconv.Itoa(c.place)
+	name := badDir + path.Base(c.of.key) + "-" + strconv.Itoa(c.place)
 	if err := a.bucket.Put(ctx, name, c.Bytes, bucket.Condition{}); err != nil {
 		return fmt.Errorf("set aside: %w", err)
 	}

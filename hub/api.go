@@ -89,7 +89,9 @@ func (h *Hub) handle(need right, serve func(http.ResponseWriter, *http.Request, 
 		}
 		var is *refusal
 		if !errors.As(err, &is) {
-			h.Logger.Error("cannot answer", "path", r.URL.Path, "error", err)
+			if r.Context().Err() == nil { // the client waits
+				h.Logger.Error("cannot answer", "path", r.URL.Path, "error", err)
+			}
 			is = &refusal{status: http.StatusServiceUnavailable, text: "the bucket does not answer: send it again later"}
 		}
 		h.count.refused.WithLabelValues(fmt.Sprint(is.status)).Inc()
@@ -162,7 +164,7 @@ func (h *Hub) contribute(w http.ResponseWriter, r *http.Request, t token) error 
 		if err := h.makeRoom(r.Context(), f); err != nil {
 			return err
 		}
-		err := h.intake.add(r.Context(), f.Bytes)
+		err := h.intake.add(r.Context(), idOf(f.Key), f.Bytes)
 		if errors.Is(err, errFull) {
 			return refuse(http.StatusServiceUnavailable, "%v", err)
 		}
@@ -232,21 +234,15 @@ func (h *Hub) inspect(ctx context.Context, f contribution.Frame) error {
 	return nil
 }
 
-// permitted returns the builds that a token may read, of ?target= if a request names one.
-func (h *Hub) permitted(r *http.Request, t token) ([]fleet.Build, error) {
+// permits returns which targets a token may read, of ?target= if a request names one.
+func permits(r *http.Request, t token) func(target string) bool {
 	target := r.URL.Query().Get("target")
-	return h.catalog.builds(r.Context(), func(of string) bool {
-		return t.permits(of) && (target == "" || of == target)
-	})
+	return func(of string) bool { return t.permits(of) && (target == "" || of == target) }
 }
 
-func (h *Hub) builds(w http.ResponseWriter, r *http.Request, t token) error {
-	list, err := h.permitted(r, t)
-	if err != nil {
-		return err
-	}
-	w.Header().Set("Content-Type", "application/json")
-	return json.NewEncoder(w).Encode(list)
+// permitted returns the builds that a token may read, of ?target= if a request names one.
+func (h *Hub) permitted(r *http.Request, t token) ([]fleet.Build, error) {
+	return h.catalog.builds(r.Context(), permits(r, t))
 }
 
 // wanted returns the id of the build that a request names: ?target=T&build=B&unit=cpu/nanoseconds.
@@ -338,29 +334,6 @@ func (h *Hub) build(w http.ResponseWriter, r *http.Request, t token) error {
 		return changing(err)
 	}
 	return answer(w, r, m, "application/json", func() ([]byte, error) { return body, nil })
-}
-
-// outliers lists the outliers of all builds, or of ?target=, and of one instance by ?instance=.
-func (h *Hub) outliers(w http.ResponseWriter, r *http.Request, t token) error {
-	builds, err := h.permitted(r, t)
-	if err != nil {
-		return err
-	}
-	list, instance := []fleet.OutlierOf{}, r.URL.Query().Get("instance")
-	for _, b := range builds {
-		m, err := h.catalog.get(r.Context(), b.ID)
-		if err != nil {
-			return err
-		}
-		for _, o := range m.Outliers {
-			if instance != "" && o.Instance != instance {
-				continue
-			}
-			list = append(list, fleet.OutlierOf{Target: b.Target, Build: b.Build, Unit: b.Unit, Outlier: o})
-		}
-	}
-	w.Header().Set("Content-Type", "application/json")
-	return json.NewEncoder(w).Encode(list)
 }
 
 // nearest lists the builds of ?target= and ?unit=, the one first that has most in common with the methods in the body.

@@ -120,7 +120,7 @@ func (c *catalog) forget() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	clear(c.known)
-	c.listed = time.Time{}
+	c.at = time.Time{}
 }
 
 const ofWeb = "?target=web&build=1f0c"

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -24,12 +25,28 @@ const catalogTime = 5 * time.Second
 type catalog struct {
 	bucket bucket.Bucket
 	mu     sync.Mutex
-	ids    []string // of builds
-	listed time.Time
+	all    []listed // by id
+	at     time.Time
 	begun  map[string]bool // builds that this hub has let begin, and that are not listed yet
+	said   map[string]said // by id
 	known  map[string]known
 	made   map[string]made // by id and part
 	making chan struct{}   // of size 1: one aggregate is decoded at a time
+}
+
+// listed is a build as the bucket lists its manifest.
+type listed struct {
+	id       string
+	size     int64
+	modified time.Time
+}
+
+// said is what lists say of a build, by the manifest that was listed so.
+type said struct {
+	listed
+	build fleet.Build
+	lives bool // it has a part
+	holds bool // while the bucket lists the manifest as it was
 }
 
 type known struct {
@@ -45,10 +62,14 @@ type made struct {
 const (
 	mostKnown = 2000 // manifests
 	mostMade  = 64   // answers
+
+	// A manifest that was so old when it was read has changed since then if the bucket lists another time: times have
+	// seconds, and clocks differ.
+	settlesAfter = time.Minute
 )
 
 func newCatalog(b bucket.Bucket) *catalog {
-	return &catalog{bucket: b, known: make(map[string]known), begun: make(map[string]bool), made: make(map[string]made), making: make(chan struct{}, 1)}
+	return &catalog{bucket: b, known: make(map[string]known), said: make(map[string]said), begun: make(map[string]bool), made: make(map[string]made), making: make(chan struct{}, 1)}
 }
 
 // get returns the manifest of a build, which nobody changes. It may be some seconds old.
@@ -80,15 +101,15 @@ func put[V any](m map[string]V, key string, v V, most int) {
 	m[key] = v
 }
 
-// list returns the ids of all builds that have a part.
-func (c *catalog) list(ctx context.Context) ([]string, error) {
+// list returns all builds that have a part, by id.
+func (c *catalog) list(ctx context.Context) ([]listed, error) {
 	c.mu.Lock()
-	ids, at := c.ids, c.listed
+	all, at := c.all, c.at
 	c.mu.Unlock()
 	if time.Since(at) < catalogTime {
-		return ids, nil
+		return all, nil
 	}
-	ids = nil
+	all = nil
 	last := "" // id of the object before
 	for e, err := range c.bucket.List(ctx, aggregatesDir) {
 		if err != nil {
@@ -97,35 +118,64 @@ func (c *catalog) list(ctx context.Context) ([]string, error) {
 		// A build that was removed has a manifest alone. The list is in order: a build's objects come first.
 		id, _, _ := strings.Cut(strings.TrimPrefix(e.Key, aggregatesDir), "/")
 		if _, is := isManifest(e.Key); is && last == id {
-			ids = append(ids, id)
+			all = append(all, listed{id, e.Size, e.Modified})
 		}
 		last = id
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.ids, c.listed = ids, time.Now()
-	return ids, nil
+	c.all, c.at = all, time.Now()
+	maps.DeleteFunc(c.said, func(id string, _ said) bool { _, found := findID(all, id); return !found })
+	return all, nil
+}
+
+// findID returns where the build of an id is, or would be.
+func findID(all []listed, id string) (int, bool) {
+	return slices.BinarySearchFunc(all, id, func(l listed, id string) int { return strings.Compare(l.id, id) })
 }
 
 // hasRoom reports whether a contribution may begin a build, and notes that it does.
 func (c *catalog) hasRoom(ctx context.Context, id string, most int) (bool, error) {
-	ids, err := c.list(ctx)
+	all, err := c.list(ctx)
 	if err != nil {
 		return false, err
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for _, listed := range ids {
-		delete(c.begun, listed)
+	for _, l := range all {
+		delete(c.begun, l.id)
 	}
-	if slices.Contains(ids, id) || c.begun[id] {
+	if _, found := findID(all, id); found || c.begun[id] {
 		return true, nil
 	}
-	if len(ids)+len(c.begun) >= most {
+	if len(all)+len(c.begun) >= most {
 		return false, nil
 	}
 	c.begun[id] = true
 	return true, nil
+}
+
+// say returns what lists say of a build, and whether it has read the manifest. Without an error and a life there is
+// nothing to say.
+func (c *catalog) say(ctx context.Context, l listed) (s said, read bool, err error) {
+	c.mu.Lock()
+	s = c.said[l.id]
+	c.mu.Unlock()
+	if s.holds && s.size == l.size && s.modified.Equal(l.modified) {
+		return s, false, nil
+	}
+	m, err := c.get(ctx, l.id)
+	if errors.Is(err, errNewer) {
+		return said{}, true, nil
+	}
+	if err != nil {
+		return said{}, true, err
+	}
+	s = said{listed: l, build: buildOf(l.id, m), lives: len(m.Parts) > 0, holds: time.Since(l.modified) > settlesAfter}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.said[l.id] = s
+	return s, true, nil
 }
 
 func buildOf(id string, m *manifest) fleet.Build {
@@ -153,30 +203,55 @@ func describe(id string, m *manifest, classes []fleet.Class) fleet.Description {
 
 // builds returns the builds whose targets are permitted, by target, the last one that was updated first.
 func (c *catalog) builds(ctx context.Context, permits func(target string) bool) ([]fleet.Build, error) {
-	ids, err := c.list(ctx)
+	all, err := c.list(ctx)
 	if err != nil {
 		return nil, err
 	}
 	list := []fleet.Build{}
-	for _, id := range ids {
-		m, err := c.get(ctx, id)
-		if errors.Is(err, errNewer) {
-			continue
-		}
+	for _, l := range all {
+		s, _, err := c.say(ctx, l)
 		if err != nil {
 			return nil, err
 		}
-		if len(m.Parts) > 0 && permits(m.Target) {
-			list = append(list, buildOf(id, m))
+		if s.lives && permits(s.build.Target) {
+			list = append(list, s.build)
 		}
 	}
-	slices.SortFunc(list, func(a, b fleet.Build) int {
-		if a.Target != b.Target {
-			return strings.Compare(a.Target, b.Target)
-		}
-		return b.Updated.Compare(a.Updated)
-	})
+	slices.SortFunc(list, fleet.Build.Compare)
 	return list, nil
+}
+
+// scan visits the builds whose targets are permitted by id, which no update changes, from the one after an id on. It
+// ends when the visitor has enough, or when it has read many manifests, and returns the id to go on after; "" at the end.
+func (c *catalog) scan(ctx context.Context, after string, permits func(target string) bool, visit func(fleet.Build) (more bool, err error)) (next string, err error) {
+	all, err := c.list(ctx)
+	if err != nil {
+		return "", err
+	}
+	at, found := findID(all, after)
+	if found {
+		at++
+	}
+	reads := 0
+	for i, l := range all[at:] {
+		s, read, err := c.say(ctx, l)
+		if err != nil {
+			return "", err
+		}
+		more := true
+		if s.lives && permits(s.build.Target) {
+			if more, err = visit(s.build); err != nil {
+				return "", err
+			}
+		}
+		if read {
+			reads++
+		}
+		if (!more || reads == mostReads) && at+i+1 < len(all) {
+			return l.id, nil
+		}
+	}
+	return "", nil
 }
 
 // part returns what is made of the sum of a build, from before if it is the same sum.

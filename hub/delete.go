@@ -96,4 +96,5 @@ func (c *catalog) drop(id string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	delete(c.known, id)
+	delete(c.said, id)
 }

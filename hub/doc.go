@@ -10,10 +10,10 @@
 //
 // A bucket has these objects, where ID is of a target, a build and a unit:
 //
-//	seg/0/<unix ms>-<hub>-<n>-<contributions>     contributions in frames; removed when they are merged
+//	seg/P/<unix ms>-<hub>-<n>-<contributions>     contributions in frames, of partition P; removed when they are merged
 //	agg/ID/manifest                               what the build has, see manifest; changed by its tag alone
 //	agg/ID/commit/<generation>-<nonce>            the parts of a commit, see pack and part: sums of classes, hours and days
-//	lease/0                                       which aggregator works: for efficiency alone
+//	lease/P                                       which hub merges partition P: for efficiency alone
 //	bad/…                                         what could not be read, for people; removed after 30 days
 //
 // # Nothing is lost, nothing counts twice

@@ -320,8 +320,8 @@ func keysOf(t testing.TB, b bucket.Bucket, prefix string) (keys []string) {
 // putSegment writes contributions as one segment.
 func putSegment(t testing.TB, b bucket.Bucket, all ...sent) {
 	t.Helper()
-	in := newIntake(b, strings.ToLower(fmt.Sprintf("test%d", rand.Uint64())), 0, newCounters(prometheus.NewRegistry()))
-	if err := in.write(t.Context(), batchOf(all)); err != nil {
+	in := newIntake(b, strings.ToLower(fmt.Sprintf("test%d", rand.Uint64())), 1, 0, newCounters(prometheus.NewRegistry()))
+	if err := in.write(t.Context(), in.keyOf(0, 1, len(all)), batchOf(all)); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -29,7 +29,7 @@ func (a *aggregator) collect(ctx context.Context) error {
 			return fmt.Errorf("collect garbage: %w", err)
 		}
 		id, _, found := strings.Cut(strings.TrimPrefix(e.Key, aggregatesDir), "/")
-		if _, is := isManifest(e.Key); found && !is && a.now().Sub(e.Modified) > garbageAge {
+		if _, is := isManifest(e.Key); found && !is && a.share.hasBuild(id) && a.now().Sub(e.Modified) > garbageAge {
 			old[id] = append(old[id], e)
 		}
 	}
@@ -39,7 +39,10 @@ func (a *aggregator) collect(ctx context.Context) error {
 			failed = errors.Join(failed, fmt.Errorf("collect garbage of %s: %w", id, err))
 		}
 	}
-	return errors.Join(failed, a.removeBad(ctx))
+	if a.share.has(0) {
+		failed = errors.Join(failed, a.removeBad(ctx))
+	}
+	return failed
 }
 
 // collectBuild tidies a build, moves what lives in its old objects that are mostly dead, and removes those that are
@@ -95,36 +98,4 @@ func (a *aggregator) removeBad(ctx context.Context) error {
 		}
 	}
 	return nil
-}
-
-// lease tells hubs of one bucket which of them aggregates. Two that think so do no harm. Nobody's clock is compared:
-// a holder that has not changed the lease while this hub has seen it for so long has lost it.
-type lease struct {
-	bucket bucket.Bucket
-	name   string // of this hub
-	seen   string // tag
-	since  time.Time
-}
-
-const (
-	leaseKey  = "lease/0"
-	leaseTime = 15 * time.Second
-)
-
-// hold reports whether this hub has the lease, which it takes or renews, and whether it has just taken it.
-func (l *lease) hold(ctx context.Context, now time.Time) (held, taken bool) {
-	body, tag, err := l.bucket.Get(ctx, leaseKey, 1<<10)
-	if err != nil && !errors.Is(err, bucket.ErrNotFound) {
-		return false, false
-	}
-	holder, _, _ := strings.Cut(string(body), " ")
-	if tag != l.seen {
-		l.seen, l.since = tag, now
-	}
-	if holder != l.name && tag != "" && now.Sub(l.since) < leaseTime {
-		return false, false
-	}
-	text := fmt.Sprintf("%s %d", l.name, now.UnixNano())
-	held = l.bucket.Put(ctx, leaseKey, []byte(text), bucket.Condition{Absent: tag == "", Tag: tag}) == nil
-	return held, held && holder != l.name
 }

@@ -25,6 +25,9 @@ type Options struct {
 	Round  time.Duration // from one round of the aggregator to the next, unless much waits; default 5 min
 	Quotas Quotas
 
+	Partitions int           // that hubs share the work by; default 1
+	Lease      time.Duration // after which others take over the partitions of a silent hub; default 15 s
+
 	Keep     time.Duration // of hours and days, and of builds without contributions; default 90 days
 	MaxBytes int64         // of a build: the oldest hours and days go; default 1 GiB
 
@@ -36,7 +39,7 @@ type Hub struct {
 	Options
 	intake     *intake
 	aggregator *aggregator
-	lease      *lease
+	leases     *leases
 	catalog    *catalog
 	meter      *meter
 	count      *counters
@@ -46,7 +49,7 @@ type Hub struct {
 	mux        *http.ServeMux
 	working    atomic.Bool // the bucket has answered lately
 
-	merged, collected time.Time // the last time, since the lease was taken; of the goroutine that aggregates
+	merged, collected time.Time // the last time, since a lease was taken; of the goroutine that aggregates
 }
 
 const (
@@ -66,6 +69,12 @@ func New(o Options) *Hub {
 	if o.Round == 0 {
 		o.Round = 5 * time.Minute
 	}
+	if o.Partitions == 0 {
+		o.Partitions = 1
+	}
+	if o.Lease == 0 {
+		o.Lease = leaseTime
+	}
 	if o.Keep == 0 {
 		o.Keep = 90 * 24 * time.Hour
 	}
@@ -80,9 +89,9 @@ func New(o Options) *Hub {
 	count := newCounters(registry)
 	h := &Hub{
 		Options: o, count: count, catalog: newCatalog(o.Bucket), meter: &meter{Quotas: o.Quotas.withDefaults()},
-		intake:     newIntake(o.Bucket, name, o.Window, count),
+		intake:     newIntake(o.Bucket, name, o.Partitions, o.Window, count),
 		aggregator: &aggregator{bucket: o.Bucket, log: o.Logger, count: count, now: o.Now, keep: o.Keep, maxBytes: o.MaxBytes},
-		lease:      &lease{bucket: o.Bucket, name: name},
+		leases:     newLeases(o.Bucket, name, o.Partitions, o.Lease),
 		decoding:   make(chan struct{}, mostDecoding),
 		audit:      audit.New(o.Logger, auditBurst),
 	}
@@ -121,17 +130,19 @@ func (h *Hub) aggregate(ctx context.Context) {
 }
 
 // look merges and collects if it is time to. A round costs the store a few requests for each build: so it begins when
-// much waits, or after a while. A hub that has just taken the lease knows nothing of the last round, and begins one:
+// much waits, or after a while. A hub that has just taken a lease knows nothing of the last round, and begins one:
 // else hubs that end sooner than a round begins would never merge.
 func (h *Hub) look(ctx context.Context, now time.Time) error {
-	held, taken := h.lease.hold(ctx, now)
-	if !held {
+	held, taken := h.leases.hold(ctx, now)
+	h.count.partitions.Set(float64(len(held)))
+	if len(held) == 0 {
 		return nil
 	}
+	h.aggregator.share = share{h.Partitions, held}
 	if taken {
 		h.merged, h.collected = time.Time{}, time.Time{}
 	}
-	keys, err := listSegments(ctx, h.Bucket)
+	keys, err := h.aggregator.list(ctx)
 	h.working.Store(err == nil)
 	if err == nil && len(keys) > 0 && (waiting(keys) >= stepMost || now.Sub(h.merged) >= h.Round) {
 		err = h.aggregator.round(ctx)

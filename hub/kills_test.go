@@ -17,7 +17,8 @@ import (
 
 // daemons are those of a test: what they have to send, and what was acknowledged. mu guards the rest.
 type daemons struct {
-	all []sent
+	all        []sent
+	partitions []int // by which hubs divide builds: each life of a hub has one of these numbers
 
 	mu    sync.Mutex
 	r     *rand.Rand
@@ -26,7 +27,7 @@ type daemons struct {
 }
 
 func newFleet(t testing.TB, seed uint64, instances, each int) *daemons {
-	f := &daemons{r: rand.New(rand.NewPCG(seed, 0))}
+	f := &daemons{partitions: []int{1}, r: rand.New(rand.NewPCG(seed, 0))}
 	for i := range instances {
 		for seq := range each {
 			target := []string{"web", "batch"}[i%2]
@@ -50,6 +51,16 @@ func (f *daemons) choose() (chosen []int) {
 	return chosen
 }
 
+// chooseBy chooses by partition.
+func (f *daemons) chooseBy(of int) map[int][]int {
+	chosen := make(map[int][]int)
+	for _, i := range f.choose() {
+		p := partitionOf(idOf(f.all[i].Key), of)
+		chosen[p] = append(chosen[p], i)
+	}
+	return chosen
+}
+
 func (f *daemons) ack(chosen []int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -65,10 +76,12 @@ func (f *daemons) pick(n int) int {
 }
 
 // live is the life of a hub, from its start until it is killed. It takes contributions, merges and collects garbage in
-// any order. For its garbage collector each object is old enough.
+// any order, for some of the partitions. For its garbage collector each object is old enough.
 func (f *daemons) live(t testing.TB, b bucket.Bucket, name string) {
 	m := &mortal{Bucket: b, r: rand.New(rand.NewPCG(uint64(f.pick(1<<30)), 1)), left: 1 + f.pick(25), rough: 0.1}
-	in, a := newIntake(m, name, 0, newCounters(prometheus.NewRegistry())), testAggregator(m)
+	of, segments := f.partitions[f.pick(len(f.partitions))], 0
+	in, a := newIntake(m, name, of, 0, newCounters(prometheus.NewRegistry())), testAggregator(m)
+	a.share = share{of, []int{f.pick(of), f.pick(of)}}
 	a.now = func() time.Time { return time.Now().Add(2 * garbageAge) }
 	for m.alive() {
 		switch f.pick(5) {
@@ -77,13 +90,15 @@ func (f *daemons) live(t testing.TB, b bucket.Bucket, name string) {
 		case 1, 2:
 			a.round(t.Context())
 		default:
-			chosen := f.choose()
-			var list []sent
-			for _, i := range chosen {
-				list = append(list, f.all[i])
-			}
-			if len(list) > 0 && in.write(t.Context(), batchOf(list)) == nil {
-				f.ack(chosen)
+			for partition, chosen := range f.chooseBy(of) {
+				segments++
+				var list []sent
+				for _, i := range chosen {
+					list = append(list, f.all[i])
+				}
+				if in.write(t.Context(), in.keyOf(partition, segments, len(list)), batchOf(list)) == nil {
+					f.ack(chosen)
+				}
 			}
 		}
 	}
@@ -98,23 +113,28 @@ func (m *mortal) alive() bool {
 	return m.left > 0
 }
 
-// finish has a hub that lives send, merge and collect all that is left.
+// finish has hubs that live send, merge and collect all that is left, a hub for each partition.
 func (f *daemons) finish(t testing.TB, b bucket.Bucket) {
 	for i, s := range f.all {
 		if !f.acked[i] {
 			putSegment(t, b, s)
 		}
 	}
-	a := testAggregator(b)
-	a.now = func() time.Time { return time.Now().Add(2 * garbageAge) }
-	if err := errors.Join(a.round(t.Context()), a.collect(t.Context())); err != nil {
-		t.Fatal(err)
+	of := f.partitions[0]
+	for p := range of {
+		a := testAggregator(b)
+		a.share = share{of, []int{p}}
+		a.now = func() time.Time { return time.Now().Add(2 * garbageAge) }
+		if err := errors.Join(a.round(t.Context()), a.collect(t.Context())); err != nil {
+			t.Fatal(err)
+		}
 	}
 }
 
 // testKills kills hubs between any two of their steps, two at a time, and compares the sums with the offline merge.
-func testKills(t *testing.T, b bucket.Bucket, seed uint64, kills int) {
+func testKills(t *testing.T, b bucket.Bucket, seed uint64, kills int, partitions ...int) {
 	f := newFleet(t, seed, 20, max(kills/12, 8))
+	f.partitions = partitions
 	var hubs sync.WaitGroup
 	for worker := range 2 {
 		hubs.Go(func() {
@@ -145,9 +165,19 @@ func testKills(t *testing.T, b bucket.Bucket, seed uint64, kills int) {
 	checkGarbage(t, b)
 }
 
+// TestKills has hubs that divide builds by one number of partitions, and hubs that differ.
 func TestKills(t *testing.T) {
 	t.Parallel()
-	testKills(t, newMemory(), 1, 1000)
+	for name, partitions := range map[string][]int{"one": {1}, "four": {4}, "fewer": {1, 3, 4}, "more": {4, 2, 1}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			kills := 200
+			if name == "one" {
+				kills = 1000
+			}
+			testKills(t, newMemory(), 1, kills, partitions...)
+		})
+	}
 }
 
 func TestKillsInDir(t *testing.T) {
@@ -157,7 +187,7 @@ func TestKillsInDir(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer d.Close()
-	testKills(t, d, 2, 100)
+	testKills(t, d, 2, 100, 4)
 }
 
 // TestStoppedAggregator: an aggregator is stopped between its object and its manifest, for so long that the object is

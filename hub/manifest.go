@@ -33,7 +33,7 @@ const (
 	epochKept     = 2 * epochLife
 	clocksDiffer  = 24 * time.Hour // of two hubs, at most
 	aggregatesDir = "agg/"
-	segmentsDir   = "seg/0/"
+	segmentsDir   = "seg/"
 	badDir        = "bad/"
 )
 

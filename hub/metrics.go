@@ -8,6 +8,7 @@ type counters struct {
 	refused                                                                                           *prometheus.CounterVec
 	rounds                                                                                            prometheus.Counter
 	failures                                                                                          prometheus.Counter
+	partitions                                                                                        prometheus.Gauge
 }
 
 func newCounters(to prometheus.Registerer) *counters {
@@ -34,6 +35,7 @@ func newCounters(to prometheus.Registerer) *counters {
 			Name: "ccmapd_hub_refused_total", Help: "Requests that were refused, by status.",
 		}, []string{"status"}),
 	}
-	to.MustRegister(c.refused)
+	c.partitions = prometheus.NewGauge(prometheus.GaugeOpts{Name: "ccmapd_hub_partitions", Help: "Partitions that this hub merges."})
+	to.MustRegister(c.refused, c.partitions)
 	return c
 }

@@ -18,7 +18,7 @@ import (
 // putSegmentAt writes contributions as a segment that arrived at a time.
 func putSegmentAt(t testing.TB, b bucket.Bucket, at time.Time, all ...sent) {
 	t.Helper()
-	key := fmt.Sprintf("%s%013d-test%d-1-%d", segmentsDir, at.UnixMilli(), rand.Uint64(), len(all))
+	key := fmt.Sprintf("%s0/%013d-test%d-1-%d", segmentsDir, at.UnixMilli(), rand.Uint64(), len(all))
 	if err := b.Put(t.Context(), key, batchOf(all).bytes, bucket.Condition{Absent: true}); err != nil {
 		t.Fatal(err)
 	}
@@ -116,7 +116,7 @@ func TestLevels(t *testing.T) {
 	}
 	ids, err := newCatalog(b).list(t.Context())
 	if err != nil || len(ids) != 0 {
-		t.Errorf("it is listed as %q, error %v", ids, err)
+		t.Errorf("it is listed as %v, error %v", ids, err)
 	}
 	putSegmentAt(t, b, day(100+24*6), all...)
 	if err := a.round(t.Context()); err != nil {

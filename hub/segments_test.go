@@ -280,7 +280,7 @@ func FuzzContribution(f *testing.F) {
 func TestLease(t *testing.T) {
 	t.Parallel()
 	b := newMemory()
-	one, two := &lease{bucket: b, name: "one"}, &lease{bucket: b, name: "two"}
+	one, two := newLeases(b, "one", 1, leaseTime), newLeases(b, "two", 1, leaseTime)
 	got := ""
 	for _, at := range []int{0, 5, 10, 20, 30, 50} { // s; from 10 on the first is silent
 		now := start.Add(time.Duration(at) * time.Second)
@@ -297,9 +297,9 @@ func TestLease(t *testing.T) {
 	}
 }
 
-func holds(t *testing.T, l *lease, now time.Time) bool {
+func holds(t *testing.T, l *leases, now time.Time) bool {
 	held, _ := l.hold(t.Context(), now)
-	return held
+	return len(held) > 0
 }
 
 // TestFirstRound: a hub that has just taken the lease merges at once, however long its rounds are: the hub before it may

@@ -52,24 +52,48 @@ func (h fleetHub) targets(ctx context.Context) ([]fleetTarget, error) {
 	return targets, err
 }
 
-// ofTarget is the query for a target, or for all.
-func ofTarget(target string) url.Values {
-	if target == "" {
-		return nil
-	}
-	return url.Values{"target": {target}}
-}
-
 // builds returns the builds of a target, or all.
-func (h fleetHub) builds(ctx context.Context, target string) (list []fleet.Build, err error) {
-	err = h.get(ctx, &list, ofTarget(target), "builds")
+func (h fleetHub) builds(ctx context.Context, target string) ([]fleet.Build, error) {
+	list, err := allPages[fleet.Build](ctx, h, target, "builds")
+	slices.SortFunc(list, fleet.Build.Compare)
 	return list, err
 }
 
 // outliers returns the outliers of a target, or all.
-func (h fleetHub) outliers(ctx context.Context, target string) (list []fleet.OutlierOf, err error) {
-	err = h.get(ctx, &list, ofTarget(target), "outliers")
+func (h fleetHub) outliers(ctx context.Context, target string) ([]fleet.OutlierOf, error) {
+	list, err := allPages[fleet.OutlierOf](ctx, h, target, "outliers")
+	slices.SortStableFunc(list, func(a, b fleet.OutlierOf) int { return strings.Compare(a.Target, b.Target) })
 	return list, err
+}
+
+// Bounds of a list of a hub. A page may have little, as the hub bounds its work for each.
+const (
+	pageSize  = 500
+	mostPages = 2000
+	mostItems = 100_000
+)
+
+// allPages returns a list of a hub, page by page.
+func allPages[T any](ctx context.Context, h fleetHub, target, route string) ([]T, error) {
+	list, query := []T{}, url.Values{"limit": {fmt.Sprint(pageSize)}}
+	if target != "" {
+		query.Set("target", target)
+	}
+	for range mostPages {
+		var page fleet.Page[T]
+		if err := h.get(ctx, &page, query, route); err != nil {
+			return nil, err
+		}
+		list = append(list, page.List...)
+		if page.Next == "" {
+			return list, nil
+		}
+		if page.Next <= query.Get("after") || len(list) > mostItems {
+			break
+		}
+		query.Set("after", page.Next)
+	}
+	return nil, fmt.Errorf("the hub's list of %s does not end: name a target", route)
 }
 
 // eventOf returns the event of a unit as a hub writes it.

@@ -131,11 +131,15 @@ func authorities(file string) (*x509.CertPool, error) {
 var ErrRedirect = errors.New("the server redirects")
 
 // stayOnHost follows a redirect within the server: another one must get neither the
-// credentials nor, from this machine, a request.
+// credentials nor, from this machine, a request. One that would turn what deletes or sends into what asks
+// is not followed either: its answer would say nothing of what was to be done.
 func stayOnHost(r *http.Request, via []*http.Request) error {
 	first := via[0].URL
 	if r.URL.Scheme != first.Scheme || r.URL.Host != first.Host {
 		return Refusal{fmt.Errorf("%w to another host, %s://%s", ErrRedirect, r.URL.Scheme, r.URL.Host)}
+	}
+	if r.Method != via[0].Method {
+		return Refusal{fmt.Errorf("%w a %s to a %s", ErrRedirect, via[0].Method, r.Method)}
 	}
 	if len(via) > mostRedirects {
 		return Refusal{fmt.Errorf("%w in a circle", ErrRedirect)}

@@ -132,8 +132,9 @@ type Build struct {
 
 // Bounds of answers, in bytes.
 const (
-	mostBuilds = 1 << 20
-	mostBest   = 16 << 20 // compressed
+	mostBuilds  = 1 << 20
+	mostDeleted = 16 << 20
+	mostBest    = 16 << 20 // compressed
 
 	mostOutliers = 1 << 20
 )
@@ -186,7 +187,7 @@ func (h *Hub) Delete(ctx context.Context, target, build string) (list []fleet.Bu
 	if build != "" {
 		query.Set("build", build)
 	}
-	body, err := h.ask(ctx, http.StatusOK, mostBuilds, func(ctx context.Context) (*http.Response, error) {
+	body, err := h.ask(ctx, http.StatusOK, mostDeleted, func(ctx context.Context) (*http.Response, error) {
 		return h.server.Delete(ctx, query.Encode(), "v1", "builds")
 	})
 	if err == nil {

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -151,5 +152,84 @@ func TestAway(t *testing.T) {
 	h := serve(t, 0o600, func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) })
 	if err := h.Send(t.Context(), nil); err == nil || !MayHaveArrived(err) {
 		t.Errorf("an answer was lost: %v", err)
+	}
+}
+
+// TestLists: outliers of an instance and the builds that a deletion has removed come as the hub says, and no other
+// answer counts as one: nothing is said to be deleted unless the hub says so.
+func TestLists(t *testing.T) {
+	t.Parallel()
+	const outlier = `[{"target":"web","build":"1f0c","unit":"cpu/nanoseconds","instance":"0a","class":1,"others":41,"overlap":50,"expected":97}]`
+	many := "[" + strings.TrimSuffix(strings.Repeat(`{"target":"web","build":"1f0c"},`, 40_000), ",") + "]"
+	for name, c := range map[string]struct {
+		status   int
+		text     string
+		want     error // nil and no text: a list
+		says     string
+		outliers int // of the list
+	}{
+		"list": {200, outlier, nil, "", 1}, "none": {200, "[]", nil, "", 0}, "many": {200, many, nil, "", 40_000},
+		"too many":  {200, "[" + strings.Repeat(" ", mostDeleted) + "]", nil, "more than", 0},
+		"no JSON":   {200, "hunter2", nil, "invalid", 0},
+		"an object": {200, `{"list":[]}`, nil, "cannot unmarshal", 0},
+		"cut":       {200, outlier[:40], nil, "unexpected end", 0},
+		"no answer": {204, "", nil, "answers 204", 0}, "accepted": {202, "[]", nil, "answers 202", 0},
+		"refused": {403, "Bearer hunter2", ErrToken, "", 0}, "unknown": {401, "", ErrToken, "", 0},
+		"missing": {404, "", fs.ErrNotExist, "", 0}, "later": {503, "", nil, "answers 503", 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			query := make(chan url.Values, 3)
+			h := serve(t, 0o600, func(w http.ResponseWriter, r *http.Request) {
+				if route := r.Method + " " + r.URL.Path; route != "GET /v1/outliers" && route != "DELETE /v1/builds" || r.Header.Get("Authorization") != "Bearer hunter2" {
+					t.Error(route, r.Header)
+				}
+				query <- r.URL.Query()
+				w.Header().Set("Retry-After", "60")
+				w.WriteHeader(c.status)
+				io.WriteString(w, c.text)
+			})
+			check := func(what string, n int, err error, want url.Values) {
+				t.Helper()
+				if got := <-query; got.Encode() != want.Encode() {
+					t.Errorf("%s asks for %v, want %v", what, got, want)
+				}
+				isList := c.want == nil && c.says == "" && (what != "outliers" || name != "many")
+				switch {
+				case isList && (err != nil || n != c.outliers):
+					t.Errorf("%s: %d, %v", what, n, err)
+				case !isList && (err == nil || n > 0):
+					t.Errorf("%s: %d, no error", what, n)
+				case c.want != nil && !errors.Is(err, c.want) || err != nil && (!strings.Contains(err.Error(), c.says) || strings.Contains(err.Error(), "hunter2")):
+					t.Errorf("%s: %v", what, err)
+				case c.status == 503 && After(err) != time.Minute:
+					t.Errorf("%s: again after %v", what, After(err))
+				}
+			}
+			outliers, err := h.Outliers(t.Context(), "0a&target=all")
+			check("outliers", len(outliers), err, url.Values{"instance": {"0a&target=all"}})
+			if len(outliers) == 1 && (outliers[0].Target != "web" || outliers[0].Others != 41 || outliers[0].Class != 1) {
+				t.Errorf("%+v", outliers)
+			}
+			builds, err := h.Delete(t.Context(), "web&x", "")
+			check("delete", len(builds), err, url.Values{"target": {"web&x"}})
+			builds, err = h.Delete(t.Context(), "web", "1f 0c")
+			check("delete", len(builds), err, url.Values{"target": {"web"}, "build": {"1f 0c"}})
+		})
+	}
+}
+
+// TestDeletionIsNoQuestion: a redirect that turns a deletion into a question for builds deletes nothing, and is an error.
+func TestDeletionIsNoQuestion(t *testing.T) {
+	t.Parallel()
+	h := serve(t, 0o600, func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodDelete {
+			http.Redirect(w, r, "/v1/builds/?"+r.URL.RawQuery, http.StatusFound)
+			return
+		}
+		io.WriteString(w, `[{"target":"web","build":"1f0c"}]`)
+	})
+	if list, err := h.Delete(t.Context(), "web", ""); err == nil || len(list) > 0 || !strings.Contains(err.Error(), "redirects a DELETE to a GET") {
+		t.Errorf("%v is said to be deleted: %v", list, err)
 	}
 }

@@ -3,6 +3,7 @@
 // shorter. The bucket's own log counts requests. The sums are compared with the offline merge of what was sent.
 //
 //	go run ./fleet -daemons 1000 -write
+//	go run ./fleet kills -kills 500 -write    kills the hubs meanwhile: see kills.go
 package main
 
 import (
@@ -50,6 +51,13 @@ type settings struct {
 }
 
 func main() {
+	log.SetFlags(0)
+	if len(os.Args) > 1 && os.Args[1] == "kills" {
+		if err := runKills(context.Background(), os.Args[2:]); err != nil {
+			log.Fatal(err)
+		}
+		return
+	}
 	var s settings
 	flag.IntVar(&s.daemons, "daemons", 1000, "`number` of daemons")
 	flag.IntVar(&s.builds, "builds", 10, "`number` of builds that they run")
@@ -77,10 +85,9 @@ func run(ctx context.Context, s settings) (string, error) {
 		return "", err
 	}
 	defer os.RemoveAll(dir)
-	program := filepath.Join(dir, "ccmapd-hub")
-	build := exec.CommandContext(ctx, "go", "-C", "../hub", "build", "-o", program, "./cmd/ccmapd-hub")
-	if out, err := build.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("build hub: %w: %s", err, out)
+	program, err := buildHub(ctx, dir)
+	if err != nil {
+		return "", err
 	}
 	crowd, err := newCrowd(s)
 	if err != nil {
@@ -93,7 +100,7 @@ func run(ctx context.Context, s settings) (string, error) {
 		if kind == "S3" && s.versitygw == "" {
 			continue
 		}
-		p := &place{settings: s, dir: filepath.Join(dir, kind), program: program}
+		p := &place{settings: s, dir: filepath.Join(dir, kind), program: program, log: os.Stderr}
 		row, err := p.measure(ctx, kind, crowd)
 		if err != nil {
 			return "", fmt.Errorf("%s: %w", kind, err)
@@ -104,10 +111,21 @@ func run(ctx context.Context, s settings) (string, error) {
 		s.daemons, s.builds, s.periods, s.contexts, hubs, s.speed, strings.TrimSuffix(report.Measured(time.Now()), "."), report.LoadAverage(), table), nil
 }
 
+// buildHub builds the hub of this tree.
+func buildHub(ctx context.Context, dir string) (program string, err error) {
+	program = filepath.Join(dir, "ccmapd-hub")
+	build := exec.CommandContext(ctx, "go", "-C", "../hub", "build", "-o", program, "./cmd/ccmapd-hub")
+	if out, err := build.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("build hub: %w: %s", err, out)
+	}
+	return program, nil
+}
+
 // place is where a bucket and its hubs live.
 type place struct {
 	settings
 	dir, program string
+	log          *os.File // of the hubs
 	hubs         []*hub
 }
 
@@ -116,25 +134,30 @@ type hub struct {
 	url string
 }
 
-func (p *place) measure(ctx context.Context, kind string, c *crowd) ([]string, error) {
+// open makes the bucket. It returns the flags of its hubs, and the folder that has the objects as files.
+func (p *place) open(ctx context.Context, kind string) (args []string, objects string, closes func(), err error) {
 	if err := os.MkdirAll(p.dir, 0o700); err != nil {
-		return nil, err
+		return nil, "", nil, err
 	}
 	tokens := fmt.Sprintf("write %x * *\nread %x - *\n", sha256.Sum256([]byte("writer")), sha256.Sum256([]byte("reader")))
 	if err := os.WriteFile(p.file("tokens"), []byte(tokens), 0o600); err != nil {
+		return nil, "", nil, err
+	}
+	if kind != "S3" {
+		return []string{"--dir", p.file("bucket")}, p.file("bucket"), func() {}, nil
+	}
+	address, stop, err := p.startS3(ctx)
+	return []string{"--s3", address, "--bucket", "profiles", "--region", "us-east-1", "--s3-insecure"}, p.file("s3/profiles"), stop, err
+}
+
+func (p *place) measure(ctx context.Context, kind string, c *crowd) ([]string, error) {
+	args, _, closes, err := p.open(ctx, kind)
+	if err != nil {
 		return nil, err
 	}
-	args := []string{"--dir", p.file("bucket")}
-	if kind == "S3" {
-		address, stop, err := p.startS3(ctx)
-		if err != nil {
-			return nil, err
-		}
-		defer stop()
-		args = []string{"--s3", address, "--bucket", "profiles", "--region", "us-east-1", "--s3-insecure"}
-	}
+	defer closes()
 	for range hubs {
-		h, err := p.start(ctx, args)
+		h, err := p.start(ctx, append(args, "--window", p.faster(window).String(), "--round", p.faster(round).String()))
 		if err != nil {
 			return nil, err
 		}
@@ -201,12 +224,11 @@ func (p *place) startS3(ctx context.Context) (address string, stop func(), err e
 	return address, func() { server.Process.Kill(); server.Wait() }, nil
 }
 
-// start starts a hub, whose time runs faster.
+// start starts a hub.
 func (p *place) start(ctx context.Context, args []string) (*hub, error) {
-	c := exec.CommandContext(ctx, p.program, append(args, "--tokens", p.file("tokens"), "--listen", "127.0.0.1:0",
-		"--window", p.faster(window).String(), "--round", p.faster(round).String())...)
+	c := exec.CommandContext(ctx, p.program, append(args, "--tokens", p.file("tokens"), "--listen", "127.0.0.1:0")...)
 	c.Env = append(os.Environ(), "AWS_ACCESS_KEY_ID=tester", "AWS_SECRET_ACCESS_KEY=not-a-secret")
-	c.Stderr = os.Stderr
+	c.Stderr = p.log
 	out, err := c.StdoutPipe()
 	if err != nil {
 		return nil, err
@@ -216,7 +238,7 @@ func (p *place) start(ctx context.Context, args []string) (*hub, error) {
 	}
 	line, err := bufio.NewReader(out).ReadString('\n')
 	if err != nil {
-		return nil, fmt.Errorf("the hub has not started: %w", err)
+		return nil, fmt.Errorf("the hub has not started: %w", errors.Join(err, c.Wait()))
 	}
 	fields := strings.Fields(line)
 	return &hub{c, "http://" + fields[len(fields)-1]}, nil

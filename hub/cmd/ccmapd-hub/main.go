@@ -57,6 +57,8 @@ func parse(args []string, stderr io.Writer) (settings, error) {
 	f.StringVar(&s.key, "tls-key", "", "`file` of its key")
 	f.DurationVar(&s.hub.Window, "window", 250*time.Millisecond, "`time` that a contribution waits for others")
 	f.DurationVar(&s.hub.Round, "round", 5*time.Minute, "`time` between two merges, unless much waits")
+	f.IntVar(&s.hub.Partitions, "partitions", 1, "`number` of parts of the work that hubs of a bucket share; each costs a write a window")
+	f.DurationVar(&s.hub.Lease, "lease", 15*time.Second, "`time` after which others merge what a silent hub had to")
 	f.IntVar(&s.hub.Quotas.Builds, "builds", 1000, "`number` of builds that are taken")
 	f.DurationVar(&s.hub.Keep, "keep", 90*24*time.Hour, "`time` that hours and days are kept, and builds that nobody sends")
 	f.Int64Var(&s.hub.MaxBytes, "max-bytes", 1<<30, "`bytes` of a build: its oldest hours and days go")
@@ -84,8 +86,10 @@ func (s settings) check(rest int) error {
 		return errors.New("--tls-cert and --tls-key go together")
 	case s.cert == "" && (ip == nil || !ip.IsLoopback()):
 		return fmt.Errorf("%s is not loopback, and tokens would be sent in the clear: add --tls-cert and --tls-key", s.listen)
-	case s.hub.Window <= 0 || s.hub.Round <= 0 || s.hub.Keep <= 0 || s.hub.MaxBytes <= 0:
-		return errors.New("--window, --round, --keep and --max-bytes must be more than 0")
+	case s.hub.Partitions < 1 || s.hub.Partitions > hub.MostPartitions:
+		return fmt.Errorf("--partitions must be 1 to %d", hub.MostPartitions)
+	case s.hub.Window <= 0 || s.hub.Lease <= 0 || s.hub.Round <= 0 || s.hub.Keep <= 0 || s.hub.MaxBytes <= 0:
+		return errors.New("--window, --round, --lease, --keep and --max-bytes must be more than 0")
 	}
 	return nil
 }

@@ -102,12 +102,19 @@ func (p *place) write(t *testing.T, name, text string) {
 // start starts a hub, and returns when it listens.
 func (p *place) start(t *testing.T) *process {
 	t.Helper()
+	return p.startBy(t, p.file("bucket"))
+}
+
+// startBy starts a hub over a directory by the command before its own.
+func (p *place) startBy(t *testing.T, dir string, before ...string) *process {
+	t.Helper()
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := exec.CommandContext(t.Context(), self, "--dir", p.file("bucket"), "--tokens", p.file("tokens"), "--listen", "127.0.0.1:0",
+	args := append(before, self, "--dir", dir, "--tokens", p.file("tokens"), "--listen", "127.0.0.1:0",
 		"--tls-cert", p.file("cert.pem"), "--tls-key", p.file("key.pem"), "--window", "1ms", "--round", "20ms")
+	c := exec.CommandContext(t.Context(), args[0], args[1:]...)
 	c.Env = append(os.Environ(), asHub+"=1")
 	c.Stderr = t.Output()
 	out, err := c.StdoutPipe()
@@ -157,17 +164,31 @@ func contributionOf(t *testing.T, target, build string, instance, seq int, metho
 
 // post sends a contribution, and reports whether the hub has acknowledged it.
 func (p *place) post(url string, body []byte) bool {
+	status, err := p.send(url, body)
+	return err == nil && status == http.StatusNoContent
+}
+
+// status sends a contribution to a hub that lives, and returns the status of the answer.
+func (p *place) status(t *testing.T, url string, body []byte) int {
+	t.Helper()
+	status, err := p.send(url, body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return status
+}
+
+func (p *place) send(url string, body []byte) (status int, err error) {
 	r, err := http.NewRequest("POST", url+"/v1/contributions", bytes.NewReader(body))
 	if err != nil {
-		return false
+		return 0, err
 	}
 	r.Header.Set("Authorization", "Bearer writer")
 	answer, err := p.client.Do(r)
 	if err != nil {
-		return false
+		return 0, err
 	}
-	answer.Body.Close()
-	return answer.StatusCode == http.StatusNoContent
+	return answer.StatusCode, answer.Body.Close()
 }
 
 // get returns an answer for readers.
@@ -256,22 +277,8 @@ func TestKilledProcesses(t *testing.T) {
 		all.Wait()
 	}
 	p.await(t, hubs[0].url, lives*each*senders)
-	m, _, err := export.Read(bytes.NewReader(p.get(t, hubs[1].url+"/v1/p/build:web")), export.ReadOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	var got, wanted bytes.Buffer
-	for _, is := range []struct {
-		*ccmap.Map
-		to *bytes.Buffer
-	}{{m, &got}, {want, &wanted}} {
-		*is.Meta() = ccmap.Meta{}
-		if err := export.Write(is.to, export.JSON, is.Snapshot()); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if got.String() != wanted.String() {
-		t.Errorf("after %d kills the sum has %d bytes, the offline merge %d, and they differ", lives, got.Len(), wanted.Len())
+	if got, wanted := p.sum(t, hubs[1].url), textOf(t, want); got != wanted {
+		t.Errorf("after %d kills the sum has %d bytes, the offline merge %d, and they differ", lives, len(got), len(wanted))
 	}
 }
 
