@@ -40,7 +40,7 @@ func (v *virtualThreads) look(place int32, told *process.TaskLook) {
 	}
 	told.Read, told.Moved = true, true
 	id, epoch := t.id, v.epoch
-	before := v.readOne(t.object, epoch)
+	before, chunk := v.readOne(t.object, epoch)
 	if before.id != id {
 		return
 	}
@@ -48,8 +48,8 @@ func (v *virtualThreads) look(place int32, told *process.TaskLook) {
 	if t = &v.places[place]; !t.task(&told.Task) {
 		return
 	}
-	found := v.unwind(t, told.Stack)
-	after := v.readOne(t.object, epoch)
+	found := v.unwind(t, chunk, told.Stack)
+	after, _ := v.readOne(t.object, epoch)
 	now, quiet := v.heap.epoch()
 	if !quiet || now != epoch || after.id != id || !t.continues(&after) || t.state != begins && len(found.java.Frames) == 0 {
 		return
@@ -59,13 +59,13 @@ func (v *virtualThreads) look(place int32, told *process.TaskLook) {
 }
 
 // readOne reads one virtual thread.
-func (v *virtualThreads) readOne(object uint64, epoch uint32) virtual {
-	one, _ := v.read([]uint64{object}, epoch)
-	return one[0]
+func (v *virtualThreads) readOne(object uint64, epoch uint32) (t virtual, chunk uint64) {
+	one, chunks, _ := v.read([]uint64{object}, epoch)
+	return one[0], chunks[0]
 }
 
 // unwind finds the frames of a virtual thread, chunk by chunk.
-func (v *virtualThreads) unwind(t *virtual, st *process.Stack) *calls {
+func (v *virtualThreads) unwind(t *virtual, chunk uint64, st *process.Stack) *calls {
 	found := foundIn(st)
 	*found = calls{java: unwind.Stack{Frames: found.java.Frames[:0], Native: found.java.Native[:0]}}
 	*st = process.Stack{PCs: st.PCs[:0], Thread: process.OSThread | t.id, Found: found}
@@ -74,7 +74,7 @@ func (v *virtualThreads) unwind(t *virtual, st *process.Stack) *calls {
 		return found
 	}
 	v.rest.Begin(uint64(time.Since(begun)), &found.java)
-	at, left := t.wait.chunk, uint64(deepestStack)
+	at, left := chunk, uint64(deepestStack)
 	for range mostChunks {
 		o := v.copies([]uint64{at}, v.l.chunkSize)[0]
 		c, ok := v.chunkOf(at, o)
@@ -185,7 +185,7 @@ func (v *virtualThreads) text(at uint64) string {
 		return ""
 	}
 	o := v.copies([]uint64{at}, max(v.l.text, v.l.coder)&^7+8)[0]
-	value := v.ref(o, v.l.text)
+	value, isLatin := v.ref(o, v.l.text), byte(o.word(v.l.coder&^7)>>(8*(v.l.coder&7))) == 0
 	head := v.copies([]uint64{value}, v.l.array.length&^7+8)[0]
 	raw := make([]byte, min(mostThreadName, max(0, int(head.number(v.l.array.length)))))
 	if len(raw) == 0 || v.memory.Read(value+v.l.array.length+4, raw) != nil {
@@ -193,7 +193,7 @@ func (v *virtualThreads) text(at uint64) string {
 	}
 	var units []uint16
 	for i := range raw {
-		if isLatin := byte(o.word(v.l.coder&^7)>>(8*(v.l.coder&7))) == 0; isLatin {
+		if isLatin {
 			units = append(units, uint16(raw[i]))
 		} else if i%2 == 1 {
 			units = append(units, uint16(raw[i-1])|uint16(raw[i])<<8)

@@ -22,7 +22,6 @@ type containers struct {
 	gone    bool     // a collection came between
 	sets    []uint64 // to be read
 	met     map[uint64]bool
-	scopes  []uint64
 	objects []uint64 // threads to be read
 }
 
@@ -48,14 +47,14 @@ const (
 
 // Bounds of a census.
 const (
-	mostNodes  = 4 * mostVirtual // of maps, in all tries of a census
-	slotsOf    = 8               // as many slots of a table count for a node
-	nodesOfSet = 8               // a set counts for so many nodes
-	mostSlots  = 1 << 24         // of one table
-	mostSets   = 1 << 18
-	mostScopes = 16 // of one thread, one in another
-	mostKinds  = 1 << 12
-	batchOf    = 2048 // objects are read at once
+	mostNodes   = 8 * mostVirtual // of maps, in all tries of a census
+	slotsOf     = 8               // as many slots of a table count for a node
+	nodesOfRead = 64              // a call of the kernel counts for so many nodes
+	mostSlots   = 1 << 24         // of one table
+	mostSets    = 1 << 18
+	mostScopes  = 16 // of one thread, one in another
+	mostKinds   = 1 << 12
+	batchOf     = 2048 // objects are read at once
 )
 
 // begin begins a try, between two collections.
@@ -83,7 +82,7 @@ func (w *containers) read(platform []unwind.JavaThread) {
 		w.addContainers(w.refs(references, w.l.referent))
 	})
 	w.ofPlatform(platform)
-	for len(w.sets) > 0 && w.spends(nodesOfSet) {
+	for len(w.sets) > 0 && w.spends(4*nodesOfRead) {
 		set := w.sets[0]
 		w.sets = w.sets[1:]
 		w.eachMember(set, func(threads []uint64) {
@@ -100,7 +99,7 @@ func (w *containers) read(platform []unwind.JavaThread) {
 // flush reads the threads that were met.
 func (w *containers) flush() {
 	for batch := range slices.Chunk(w.objects, batchOf) {
-		threads, scopes := w.virtualThreads.read(batch, w.epoch)
+		threads, _, scopes := w.virtualThreads.read(batch, w.epoch)
 		if !w.spends(len(scopes)) {
 			break
 		}
@@ -143,7 +142,7 @@ func (w *containers) addSets(sets []uint64) {
 func (w *containers) addScopes(scopes []uint64) {
 	for range mostScopes {
 		scopes = slices.DeleteFunc(scopes, func(at uint64) bool { return at == 0 })
-		if len(scopes) == 0 || !w.spends(len(scopes)) {
+		if len(scopes) == 0 || !w.spends(4*nodesOfRead+len(scopes)) {
 			return
 		}
 		w.addContainers(scopes)
@@ -156,10 +155,11 @@ func (w *containers) addContainers(all []uint64) {
 	fields := make([]owner, len(all))
 	first := make([]uint64, len(all))
 	for i, class := range w.classesOf(all) {
-		if fields[i] = w.ownerOf(class); fields[i].at != 0 {
+		if fields[i] = w.ownerOf(class); fields[i].at != 0 && w.left > 0 {
+			w.left -= nodesOfRead
 			first[i] = w.refs(all[i:i+1], fields[i].at)[0]
 		}
-		if fields[i].then != 0 {
+		if fields[i].then != 0 && first[i] != 0 {
 			first[i] = w.refs(first[i:i+1], fields[i].then)[0]
 		}
 	}
@@ -222,7 +222,7 @@ func (w *containers) eachOfTable(table uint64, visit func([]uint64)) {
 	if length > mostSlots {
 		return
 	}
-	for at := uint64(0); at < length && w.spends(batchOf/slotsOf); at += batchOf {
+	for at := uint64(0); at < length && w.spends(nodesOfRead+batchOf/slotsOf); at += batchOf {
 		raw := make([]byte, size*min(batchOf, length-at)+8)
 		if w.memory.Read(table+w.l.array.data+size*at, raw[:len(raw)-8]) != nil {
 			return
@@ -246,7 +246,7 @@ const hashTree = -2 // it is the root of a tree, whose nodes are a list, too
 
 // eachOfNodes visits the keys of lists of nodes.
 func (w *containers) eachOfNodes(nodes []uint64, visit func([]uint64)) {
-	for len(nodes) > 0 && w.spends(len(nodes)) {
+	for len(nodes) > 0 && w.spends(nodesOfRead+len(nodes)) {
 		var keys, next []uint64
 		for i, o := range w.copies(nodes, w.l.nodeSize) {
 			switch hash := o.number(w.l.hash); {

@@ -214,8 +214,12 @@ var errUntracked = errors.New("the JVM keeps no list of those without an executo
 
 // VirtualUnknown says why virtual threads without a carrier are not known, or not all of them; nil: they are.
 func (ts *JavaThreads) VirtualUnknown() error {
-	if ts.noVirtual == nil && ts.virtual != nil && ts.virtual.l.untracked {
+	switch v := ts.virtual; {
+	case ts.noVirtual != nil || v == nil:
+	case v.l.untracked:
 		return errUntracked
+	case v.all > mostVirtual:
+		return fmt.Errorf("%d of %d were read, to bound memory", mostVirtual, v.all)
 	}
 	return ts.noVirtual
 }
@@ -246,8 +250,12 @@ func (ts *JavaThreads) task(t *unwind.JavaThread, task *process.Task) bool {
 	return task.State == process.Running || t.SP != 0
 }
 
-// ofJDK are the names of the threads that each JVM has for Java's own housekeeping, as the kernel keeps them.
-var ofJDK = map[string]bool{"Reference Handl": true, "Finalizer": true, "Common-Cleaner": true}
+// ofJDK are the names of the threads that each JVM has for Java's own housekeeping, as the kernel keeps them. Some serve
+// virtual threads.
+var ofJDK = map[string]bool{
+	"Reference Handl": true, "Finalizer": true, "Common-Cleaner": true,
+	"VirtualThread-u": true, "MasterPoller": true, "Read-Poller": true, "Write-Poller": true,
+}
 
 // isOwn reports whether a thread is the JVM's own.
 func (ts *JavaThreads) isOwn(tid uint32) bool {

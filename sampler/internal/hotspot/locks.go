@@ -147,7 +147,7 @@ func (r *lockReader) addVirtual(byObject map[uint64]uint64, owners []uint64) {
 	unknown := slices.DeleteFunc(slices.Clone(owners), func(at uint64) bool { return at == 0 || byObject[at] != 0 })
 	slices.Sort(unknown)
 	for batch := range slices.Chunk(slices.Compact(unknown), batchOf) {
-		threads, _ := r.virtual.read(batch, 0)
+		threads, _, _ := r.virtual.read(batch, 0)
 		for i := range threads {
 			if _, known := r.virtual.placeOf[threads[i].id]; known {
 				byObject[batch[i]] = virtualTask | threads[i].id

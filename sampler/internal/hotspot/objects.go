@@ -3,6 +3,7 @@ package hotspot
 import (
 	"encoding/binary"
 	"fmt"
+	"slices"
 
 	"github.com/ccmapd/ccmapd/sampler/internal/hotspot/classes"
 	"github.com/ccmapd/ccmapd/sampler/internal/hotspot/vmstructs"
@@ -25,18 +26,20 @@ func (o object) word(at uint64) uint64 {
 	return binary.LittleEndian.Uint64(o[at:])
 }
 
-// copies returns the first bytes of objects; none of one that cannot be read. The size is one of whole words.
+// copies returns the first bytes of objects, until the next call; none of one that cannot be read. The size is one of whole
+// words.
 func (h *heap) copies(objects []uint64, size uint64) []object {
-	all, bufs := make([]byte, size*uint64(len(objects))), make([][]byte, len(objects))
-	for i := range bufs {
-		bufs[i] = all[uint64(i)*size:][:size]
+	n := len(objects)
+	h.bytes = slices.Grow(h.bytes[:0], n*int(size))[:n*int(size)]
+	h.bufs, h.copied = slices.Grow(h.bufs[:0], n)[:n], slices.Grow(h.copied[:0], n)[:n]
+	for i := range h.bufs {
+		h.bufs[i] = h.bytes[i*int(size):][:size]
 	}
-	classes.ReadMany(h.memory, objects, bufs)
-	copied := make([]object, len(objects))
-	for i, buf := range bufs {
-		copied[i] = buf
+	classes.ReadMany(h.memory, objects, h.bufs)
+	for i, buf := range h.bufs {
+		h.copied[i] = buf
 	}
-	return copied
+	return h.copied
 }
 
 // ref returns the object that a field of an object points to.

@@ -43,26 +43,26 @@ type virtualThreads struct {
 	kinds   map[uint64]owner // of containers, by class
 
 	newOwner func(class uint64) owner
-	buf      []byte
+	buf      []byte // of a stack
+	traces   []byte // of many
 }
 
-// virtual is the virtual thread in a place, as it was at a census or look.
+// virtual is the virtual thread in a place, as it was at a census or look. There may be half a million.
 type virtual struct {
 	id     uint64 // as Java numbers threads; 0: none
 	object uint64 // its address in an epoch
-	state  virtualState
-	seq    uint8 // rises when it goes on
 	wait   trace
 	epoch  uint32
 	census uint32 // that has met it
+	state  virtualState
+	seq    uint8 // rises when it goes on
 }
 
 // trace is what tells a wait from the next one.
 type trace struct {
-	chunk uint64 // address of the object with its stack
-	sp    int32  // in that
-	words uint64 // hash of words of the stack
-	calls uint64 // … of those that no collection changes
+	sp    int32  // of its stack, in words
+	words uint32 // hash of words of the stack, and of where it is
+	calls uint32 // … of those that no collection changes
 }
 
 // virtualState is what a virtual thread does.
@@ -128,8 +128,8 @@ const (
 	stringClass    = "java.lang.String"
 )
 
-// mostVirtual bounds the virtual threads that are read.
-const mostVirtual = 1 << 20
+// mostVirtual bounds the virtual threads that are read. They take some 250 bytes each in `stuck`.
+const mostVirtual = 1 << 19
 
 // hasVirtual reports whether a JVM can have virtual threads.
 func hasVirtual(vm *vmstructs.VM) bool {
@@ -346,11 +346,12 @@ func (v *virtualThreads) parked(objects, ids []uint64) (_, _ []uint64) {
 // stateOf returns the state by the JDK's number.
 func (l *virtualLayout) stateOf(number int32) virtualState { return l.states[number&^l.suspended] }
 
-// read reads virtual threads, at most some thousand. What is not one has no number.
-func (v *virtualThreads) read(objects []uint64, epoch uint32) (threads []virtual, scopes []uint64) {
+// read reads virtual threads, at most some thousand, with their stacks, and the scopes that they have. What is not a virtual
+// thread has no number.
+func (v *virtualThreads) read(objects []uint64, epoch uint32) (threads []virtual, chunks, scopes []uint64) {
 	l := &v.l
-	threads = make([]virtual, len(objects))
-	conts, chunks := make([]uint64, len(objects)), make([]uint64, len(objects))
+	threads, chunks = make([]virtual, len(objects)), make([]uint64, len(objects))
+	conts := make([]uint64, len(objects))
 	for i, o := range v.copies(objects, l.threadSize) {
 		if o == nil || v.classOf(o) != l.thread {
 			continue
@@ -370,7 +371,7 @@ func (v *virtualThreads) read(objects []uint64, epoch uint32) (threads []virtual
 		}
 	}
 	v.readTraces(threads, chunks)
-	return threads, scopes
+	return threads, chunks, scopes
 }
 
 // traceBytes are how much of a stack tells a wait from the next one.
@@ -379,7 +380,7 @@ const traceBytes = 512
 // readTraces reads where the stacks of virtual threads begin. One that has none that makes sense has a carrier.
 func (v *virtualThreads) readTraces(threads []virtual, chunks []uint64) {
 	bufs, from := make([][]byte, len(threads)), make([]uint64, len(threads))
-	all := make([]byte, traceBytes*len(threads))
+	v.traces = slices.Grow(v.traces[:0], traceBytes*len(threads))[:traceBytes*len(threads)]
 	for i, o := range v.copies(chunks, v.l.chunkSize) {
 		piece, ok := v.chunkOf(chunks[i], o)
 		if !ok {
@@ -388,9 +389,9 @@ func (v *virtualThreads) readTraces(threads []virtual, chunks []uint64) {
 			}
 			continue
 		}
-		threads[i].wait = trace{chunk: chunks[i], sp: o.number(v.l.sp)}
+		threads[i].wait.sp = o.number(v.l.sp)
 		from[i] = piece.SP - unwind.ChunkLinks
-		bufs[i] = all[traceBytes*i:][:min(traceBytes, piece.End-from[i])]
+		bufs[i] = v.traces[traceBytes*i:][:min(traceBytes, piece.End-from[i])]
 	}
 	classes.ReadMany(v.memory, from, bufs)
 	for i, buf := range bufs {
@@ -398,7 +399,8 @@ func (v *virtualThreads) readTraces(threads []virtual, chunks []uint64) {
 			threads[i].state = mounted
 			continue
 		}
-		threads[i].wait.words, threads[i].wait.calls = maphash.Bytes(v.seed, buf), v.hashCalls(buf)
+		t := &threads[i].wait
+		t.words, t.calls = uint32(maphash.Bytes(v.seed, buf)+maphash.Comparable(v.seed, chunks[i])), uint32(v.hashCalls(buf))
 	}
 }
 

@@ -303,7 +303,7 @@ func (s *Source) publish() {
 		st.Warning = fmt.Sprintf("%d of %d goroutines or threads were read: more are not, to bound memory", n, all)
 	}
 	if err := virtualUnknown(s.all); err != nil && st.Warning == "" {
-		st.Warning = "virtual threads without a carrier, if there are any, are not seen: " + err.Error()
+		st.Warning = "not all virtual threads that wait are seen: " + err.Error()
 	}
 	s.stats.Store(&st)
 }

@@ -15,10 +15,10 @@ import java.util.concurrent.locks.ReentrantLock;
  * Has as many virtual threads as its first argument says, which wait for ever, in turn: asleep, parked, for a queue, for a
  * lock, for a socket, for a monitor, on an object, and in deep recursion. It needs JDK 25. With "gc", a thread has all
  * objects moved again and again; with "goes", virtual threads go on and on; with "parked", all others are parked. Those of
- * even numbers belong to an executor.
+ * even numbers belong to an executor. Four more have names.
  */
 public class Rests {
-    static final ReentrantLock lock = new ReentrantLock();
+    static final ReentrantLock lock = new ReentrantLock(), kept = new ReentrantLock();
     static final BlockingQueue<Object> queue = new ArrayBlockingQueue<>(1);
     static final Object monitor = new Object(), condition = new Object();
     static volatile ServerSocket server;
@@ -74,6 +74,51 @@ public class Rests {
         for (;;) {
             Thread.sleep(ms);
         }
+    }
+
+    static void keeps() throws Exception {
+        kept.lock();
+        Thread.sleep(3_600_000);
+    }
+
+    static void wants() {
+        kept.lock();
+    }
+
+    static void lockBoth(ReentrantLock outer, ReentrantLock inner, CountDownLatch met) throws Exception {
+        outer.lock();
+        met.countDown();
+        met.await();
+        inner.lock();
+    }
+
+    /** Four threads with names: one waits for a lock that another has, and two wait for each other's. */
+    static void locksOfEachOther() throws Exception {
+        CountDownLatch met = new CountDownLatch(2);
+        ReentrantLock left = new ReentrantLock(), right = new ReentrantLock();
+        named("keeper", () -> keeps());
+        while (!kept.isLocked()) {
+            Thread.sleep(1);
+        }
+        named("wanter", () -> wants());
+        named("links-\u00e4\u2713", () -> lockBoth(left, right, met));
+        named("rechts", () -> lockBoth(right, left, met));
+        met.await();
+    }
+
+    interface Body {
+        void run() throws Exception;
+    }
+
+    static void named(String name, Body body) throws Exception {
+        start(() -> {
+            Thread.currentThread().setName(name);
+            try {
+                body.run();
+            } catch (Exception e) {
+                throw new RuntimeException(e);
+            }
+        });
     }
 
     static void rest(int n) {
@@ -132,6 +177,7 @@ public class Rests {
         holder.setDaemon(true);
         holder.start();
         held.await();
+        locksOfEachOther();
         ExecutorService of = (ExecutorService) Executors.class.getMethod("newVirtualThreadPerTaskExecutor").invoke(null);
         for (int i = 0; i < n; i++) {
             int at = arguments.length > 1 && arguments[1].equals("parked") ? 1 : i;
