@@ -28,15 +28,16 @@ every two minutes or sooner: one run shows what the one before has found waiting
 lasts all the time without such a proof is counted apart, where --longer is more.
 
 In a JVM the owner of a monitor that threads wait for is shown with its stack, and that of
-a lock of java.util.concurrent that it owns alone, unless the JVM uses ZGC. Threads that
-wait for each other's are a deadlock. Mutexes of Go do not tell their owners, nor do locks
-of Java that readers hold. Virtual threads without a thread are not seen.
+a lock of java.util.concurrent that it owns alone. Threads that wait for each other's are a
+deadlock. Mutexes of Go do not tell their owners, nor do locks of Java that readers hold.
+Virtual threads are listed, too (JDK 24 and later): each look has found the same stack. With
+ZGC, they and the owners of locks are not known.
 
 With --json: pid, what, longer_ns, watched_ns, tasks [that there are], stuck, unknown,
 unseen [not looked at, to bound the work], groups [{reason, tasks, least_ns, most_ns, some
-[{id, name, monitor, lock}], labels, frames [{method, file, line}], owner [id, name,
-monitor, lock, runs, reason, frames]}], deadlocks [a list of {id, name, monitor, lock}
-each], locks_unknown [why owners of locks are not known].`
+[{id, virtual, name, monitor, lock}], labels, frames [{method, file, line}], owner [as some,
+and runs, reason, frames]}], deadlocks [a list of some each], locks_unknown [why owners of
+locks are not known], virtual_unknown [why not all virtual threads are].`
 
 const stuckExample = `  ccmapd stuck 4242                              that wait for 10 s or longer
   ccmapd stuck web --longer 5m                   … for 5 min, by the collector's notes
@@ -116,6 +117,9 @@ func printStuck(p *terminal.Printer, s engine.Stuck, top int) error {
 	if s.Unseen > 0 {
 		p.Line("%s of them were not looked at.", figure.Count(int64(s.Unseen)))
 	}
+	if s.VirtualUnknown != "" {
+		p.Line("Not all virtual threads that wait are seen: %s.", s.VirtualUnknown)
+	}
 	if s.LocksUnknown != "" {
 		p.Line("Who owns locks of java.util.concurrent is not known: %s.", s.LocksUnknown)
 	}
@@ -124,7 +128,8 @@ func printStuck(p *terminal.Printer, s engine.Stuck, top int) error {
 		p.Line("Deadlock of %s:", figure.Plural(int64(len(cycle)), "thread"))
 		for i, t := range cycle {
 			next := cycle[(i+1)%len(cycle)]
-			p.Line("    %s waits for %s, which %s owns", nameTask(t.ID, t.Name), nameLock(t.Monitor, t.Lock), nameTask(next.ID, next.Name))
+			p.Line("    %s waits for %s, which %s owns",
+				nameTask(t.ID, t.Virtual, t.Name), nameLock(t.Monitor, t.Lock), nameTask(next.ID, next.Virtual, next.Name))
 		}
 	}
 	for i, g := range s.Groups {
@@ -149,7 +154,7 @@ func printGroup(p *terminal.Printer, g engine.StuckGroup) {
 	printStackOf(p, g.Frames)
 	var some []string
 	for _, t := range g.Some {
-		some = append(some, nameTask(t.ID, t.Name))
+		some = append(some, nameTask(t.ID, t.Virtual, t.Name))
 	}
 	if more := g.Tasks - len(some); more > 0 {
 		some = append(some, fmt.Sprintf("and %s more", figure.Count(int64(more))))
@@ -159,7 +164,7 @@ func printGroup(p *terminal.Printer, g engine.StuckGroup) {
 		p.Line("    labels: %s", g.Labels)
 	}
 	if o := g.Owner; o != nil {
-		p.Line("  %s is owned by %s %s", nameLock(o.Monitor, o.Lock), nameTask(o.ID, o.Name), cmp.Or(o.Reason, "[running]"))
+		p.Line("  %s is owned by %s %s", nameLock(o.Monitor, o.Lock), nameTask(o.ID, o.Virtual, o.Name), cmp.Or(o.Reason, "[running]"))
 		printStackOf(p, o.Frames)
 	}
 }
@@ -175,12 +180,16 @@ func printStackOf(p *terminal.Printer, frames []engine.StuckFrame) {
 	}
 }
 
-// nameTask names a goroutine by its number, and a thread by its name, too.
-func nameTask(id uint64, name string) string {
-	if name == "" {
-		return strconv.FormatUint(id, 10)
+// nameTask names a goroutine by its number, a thread by its name, too, and a virtual one as virtual.
+func nameTask(id uint64, virtual bool, name string) string {
+	number := strconv.FormatUint(id, 10)
+	if virtual {
+		number = "virtual " + number
 	}
-	return fmt.Sprintf("%q (%d)", name, id)
+	if name == "" {
+		return number
+	}
+	return fmt.Sprintf("%q (%s)", name, number)
 }
 
 // nameLock names what a thread waits for.

@@ -15,6 +15,10 @@ import (
 type heap struct {
 	memory vmstructs.Memory
 	l      heapLayout
+
+	bytes  []byte // reused
+	bufs   [][]byte
+	copied []object
 }
 
 // heapLayout is how the JVM writes pointers to objects and classes, and where it counts collections.
@@ -75,7 +79,7 @@ func newHeap(vm *vmstructs.VM) (*heap, error) {
 	if err != nil {
 		return nil, fmt.Errorf("learn the layout of objects: %w", err)
 	}
-	return &heap{vm.Memory, l}, nil
+	return &heap{memory: vm.Memory, l: l}, nil
 }
 
 func newHeapLayout(vm *vmstructs.VM, is func(flag string) bool) (heapLayout, error) {

@@ -1,6 +1,8 @@
 package hotspot
 
 import (
+	"cmp"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -30,6 +32,9 @@ type JavaThreads struct {
 	free    []int32
 	last    []unwind.JavaThread // of the last census
 	heap    *heap               // nil: not read yet
+
+	virtual   *virtualThreads // without carriers; nil: the JVM has none
+	noVirtual error           // why they cannot be read; nil: they can
 
 	labels map[string]*ccmap.Method // by name
 	stack  process.Stack
@@ -63,11 +68,33 @@ func (p *Process) JavaThreads() (*JavaThreads, error) {
 	if err != nil {
 		return nil, process.As(fmt.Errorf("threads at rest cannot be read: %w", err), sampler.ErrProgram)
 	}
-	return &JavaThreads{p: p, rest: rest, nested: process.IsNested(p.pid), placeOf: make(map[uint64]int32), labels: make(map[string]*ccmap.Method)}, nil
+	ts := &JavaThreads{p: p, rest: rest, nested: process.IsNested(p.pid), placeOf: make(map[uint64]int32), labels: make(map[string]*ccmap.Method)}
+	if hasVirtual(p.vm) {
+		ts.virtual = newVirtualThreads(p, rest)
+	}
+	return ts, nil
+}
+
+// objects returns the reader of objects.
+func (ts *JavaThreads) objects() (*heap, error) {
+	if ts.heap == nil {
+		h, err := newHeap(ts.p.vm)
+		if err != nil {
+			return nil, fmt.Errorf("read objects of the JVM: %w", err)
+		}
+		ts.heap = h
+	}
+	return ts.heap, nil
 }
 
 // Refresh reads the JVM's list of threads. The place of a thread that has ended is another one's later.
 func (ts *JavaThreads) Refresh() error {
+	err := ts.refresh()
+	ts.refreshVirtual()
+	return err
+}
+
+func (ts *JavaThreads) refresh() error {
 	list, all := ts.rest.List()
 	if ts.all = all; slices.Equal(list, ts.list) {
 		return nil
@@ -126,9 +153,18 @@ func (ts *JavaThreads) place(addr uint64) {
 	ts.placeOf[addr] = at
 }
 
-// Len returns how many places there are, and how long the JVM's list is.
+// virtualBase is the first place of virtual threads. Those of others are below.
+const virtualBase = unwind.MostAtRest
+
+// Len returns how many places there are, and how long the JVM's list is, virtual threads included.
 func (ts *JavaThreads) Len() (places int, all uint64) {
-	return len(ts.places), uint64(max(ts.all, len(ts.places)))
+	places, all = len(ts.places), uint64(max(ts.all, len(ts.places)))
+	if v := ts.virtual; v != nil && len(v.places) > 0 {
+		more := max(v.all-len(v.places), 0) + int(all) - places
+		places = virtualBase + len(v.places)
+		all = uint64(places + more)
+	}
+	return places, all
 }
 
 // censusBatch is how many threads are read at once.
@@ -146,6 +182,46 @@ func (ts *JavaThreads) Census(visit func(place int, t *process.Task) bool) {
 			return
 		}
 	}
+	if ts.virtual != nil && ts.noVirtual == nil {
+		ts.visitVirtual(visit)
+	}
+}
+
+// visitVirtual visits the virtual threads that the last Refresh has found.
+func (ts *JavaThreads) visitVirtual(visit func(place int, t *process.Task) bool) {
+	for place := range ts.virtual.places {
+		var task process.Task
+		if ts.virtual.places[place].task(&task) && !visit(virtualBase+place, &task) {
+			return
+		}
+	}
+}
+
+// refreshVirtual finds the virtual threads without carriers.
+func (ts *JavaThreads) refreshVirtual() {
+	if ts.virtual == nil {
+		return
+	}
+	var ready bool
+	if ready, ts.noVirtual = ts.virtual.ready(ts.objects); ready {
+		ts.virtual.renewed = 0
+		ts.noVirtual = ts.virtual.take(ts.last)
+	}
+}
+
+// errUntracked says that the JVM does not know its virtual threads.
+var errUntracked = errors.New("the JVM keeps no list of those without an executor (-Djdk.trackAllThreads=false)")
+
+// VirtualUnknown says why virtual threads without a carrier are not known, or not all of them; nil: they are.
+func (ts *JavaThreads) VirtualUnknown() error {
+	switch v := ts.virtual; {
+	case ts.noVirtual != nil || v == nil:
+	case v.l.untracked:
+		return errUntracked
+	case v.all > mostVirtual:
+		return fmt.Errorf("%d of %d were read, to bound memory", mostVirtual, v.all)
+	}
+	return ts.noVirtual
 }
 
 // task tells what a thread does. It reports false for one that is no thread of the program, or that waits without
@@ -174,8 +250,12 @@ func (ts *JavaThreads) task(t *unwind.JavaThread, task *process.Task) bool {
 	return task.State == process.Running || t.SP != 0
 }
 
-// ofJDK are the names of the threads that each JVM has for Java's own housekeeping, as the kernel keeps them.
-var ofJDK = map[string]bool{"Reference Handl": true, "Finalizer": true, "Common-Cleaner": true}
+// ofJDK are the names of the threads that each JVM has for Java's own housekeeping, as the kernel keeps them. Some serve
+// virtual threads.
+var ofJDK = map[string]bool{
+	"Reference Handl": true, "Finalizer": true, "Common-Cleaner": true,
+	"VirtualThread-u": true, "MasterPoller": true, "Read-Poller": true, "Write-Poller": true,
+}
 
 // isOwn reports whether a thread is the JVM's own.
 func (ts *JavaThreads) isOwn(tid uint32) bool {
@@ -196,7 +276,7 @@ func (ts *JavaThreads) Reason(t *process.Task) string {
 
 // Outset returns the stack of a thread that runs: nothing of it is known but its labels.
 func (ts *JavaThreads) Outset(t *process.Task, _ map[uint64]bool, st *process.Stack) (answering bool) {
-	*st = process.Stack{PCs: st.PCs[:0], Rooted: true, Labels: ts.label(uint32(t.ID))}
+	*st = process.Stack{PCs: st.PCs[:0], Rooted: true, Labels: ts.label(t.ID)}
 	return false
 }
 
@@ -210,7 +290,11 @@ const (
 // it was on a CPU before and after its stack: if they agree, the stack is whole.
 func (ts *JavaThreads) Look(places []int32, visit func(place int32, l *process.TaskLook)) {
 	for _, place := range places {
-		ts.look(ts.places[place])
+		if place >= virtualBase {
+			ts.lookVirtual(place - virtualBase)
+		} else {
+			ts.look(ts.places[place])
+		}
 		visit(place, &ts.told)
 	}
 }
@@ -236,8 +320,18 @@ func (ts *JavaThreads) look(addr uint64) {
 		l.Moved = true
 		return
 	}
-	ts.stack.Labels = ts.label(before.TID)
+	ts.stack.Labels = ts.label(uint64(before.TID))
 	l.Why = ts.why(l, &found.java.Frames[0])
+}
+
+func (ts *JavaThreads) lookVirtual(place int32) {
+	ts.told = process.TaskLook{Stack: &ts.stack}
+	if !ts.virtual.current(ts.last) {
+		return
+	}
+	if ts.virtual.look(place, &ts.told); ts.told.Read {
+		ts.stack.Labels = ts.label(ts.told.ID)
+	}
 }
 
 // copyStack copies a thread's stack, from below its last Java frame upwards.
@@ -286,8 +380,13 @@ func (ts *JavaThreads) why(l *process.TaskLook, innermost *unwind.Frame) string 
 	return reasonJVM
 }
 
-// Name returns the name of a thread: the 15 bytes that Linux keeps.
-func (ts *JavaThreads) Name(tid uint32) string { return ts.p.threadName(tid) }
+// Name returns the name of a thread: the 15 bytes that Linux keeps, or 64 of a virtual thread's.
+func (ts *JavaThreads) Name(task uint64) string {
+	if id, isVirtual := VirtualID(task); isVirtual {
+		return ts.virtual.name(id)
+	}
+	return ts.p.threadName(uint32(task))
+}
 
 // Owner returns the thread that owned a monitor at the last census; 0: none, or it is not known.
 func (ts *JavaThreads) Owner(monitor uint64) (tid uint32) {
@@ -300,13 +399,16 @@ func (ts *JavaThreads) Owner(monitor uint64) (tid uint32) {
 // labelThread is the key of the label that has the thread's name.
 const labelThread = "thread"
 
+// unnamed labels virtual threads, most of which have no name.
+const unnamed = "virtual"
+
 // label returns the label of a thread, if they are wanted: its name, with one * for each number, so that the threads
 // of a pool have the same.
-func (ts *JavaThreads) label(tid uint32) *ccmap.Method {
+func (ts *JavaThreads) label(task uint64) *ccmap.Method {
 	if !ts.p.nameThreads {
 		return nil
 	}
-	name := foldDigits(ts.p.threadName(tid))
+	name := cmp.Or(foldDigits(ts.Name(task)), unnamed)
 	m, known := ts.labels[name]
 	if !known {
 		of := ccmap.LabelsMethod([]ccmap.Label{{Key: labelThread, Value: name}})

@@ -2,6 +2,7 @@ package hotspot
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/ccmapd/ccmapd/sampler/internal/hotspot/classes"
 	"github.com/ccmapd/ccmapd/sampler/internal/hotspot/unwind"
@@ -11,7 +12,7 @@ import (
 type Lock struct {
 	Addr  uint64 // of its synchronizer, until the next collection moves it
 	Class string // of its synchronizer: a foreign text
-	Owner uint32 // the thread that owns it
+	Owner uint64 // the task that owns it: see [VirtualID]
 }
 
 // Classes of the JDK that tell what a thread is parked for, and who owns that.
@@ -32,18 +33,17 @@ const (
 //
 // A thread notes in parkBlocker what it parks for. That is a lock if its class descends from the JDK's class of
 // synchronizers with an owner, which notes it in exclusiveOwnerThread.
-func (ts *JavaThreads) Locks() (map[uint32]Lock, error) {
-	if ts.heap == nil {
-		h, err := newHeap(ts.p.vm)
-		if err != nil {
-			return nil, fmt.Errorf("read objects of the JVM: %w", err)
-		}
-		ts.heap = h
+func (ts *JavaThreads) Locks() (map[uint64]Lock, error) {
+	if _, err := ts.objects(); err != nil {
+		return nil, err
 	}
-	var found map[uint32]Lock
+	var found map[uint64]Lock
 	var failed error
 	err := ts.heap.still(func() {
 		r := lockReader{heap: ts.heap, table: ts.p.classes, met: make(map[uint64]lineage), left: mostLooked}
+		if ts.virtual != nil && ts.virtual.found && ts.virtual.current(ts.last) {
+			r.virtual = ts.virtual
+		}
 		found, failed = r.read(ts.last)
 	})
 	if err == nil {
@@ -61,6 +61,8 @@ type lockReader struct {
 	table *classes.Table
 	met   map[uint64]lineage // by Klass*
 	left  int                // classes that may be looked at
+
+	virtual *virtualThreads // nil: none is known
 }
 
 // lineage is what a class descends from.
@@ -70,10 +72,13 @@ type lineage struct {
 }
 
 // read returns the locks that threads are parked for.
-func (r *lockReader) read(threads []unwind.JavaThread) (map[uint32]Lock, error) {
+func (r *lockReader) read(threads []unwind.JavaThread) (map[uint64]Lock, error) {
 	objects, current := r.objects(threads)
 	parked, ids := r.parked(threads, current)
-	blocked, err := r.field(current, func(l lineage) *classes.Class { return l.thread }, "parkBlocker", "Ljava/lang/Object;")
+	if r.virtual != nil {
+		parked, ids = r.virtual.parked(parked, ids)
+	}
+	blocked, err := r.field(parked, func(l lineage) *classes.Class { return l.thread }, "parkBlocker", "Ljava/lang/Object;")
 	if err != nil || blocked == 0 || len(parked) == 0 {
 		return nil, err
 	}
@@ -88,7 +93,8 @@ func (r *lockReader) read(threads []unwind.JavaThread) (map[uint32]Lock, error) 
 	if err != nil || owned == 0 {
 		return nil, err
 	}
-	owners, found := r.refs(blockers, owned), make(map[uint32]Lock)
+	owners, found := r.refs(blockers, owned), make(map[uint64]Lock)
+	r.addVirtual(objects, owners)
 	again, ownersAgain := r.refs(parked, blocked), r.refs(blockers, owned)
 	for i, lock := range blockers {
 		owner := objects[owners[i]]
@@ -101,18 +107,18 @@ func (r *lockReader) read(threads []unwind.JavaThread) (map[uint32]Lock, error) 
 
 // objects returns the threads by their objects: by the java.lang.Thread of each, and by the virtual thread that it runs.
 // current is what code in each thread takes for the thread that it runs in; 0: not known.
-func (r *lockReader) objects(threads []unwind.JavaThread) (byObject map[uint64]uint32, current []uint64) {
+func (r *lockReader) objects(threads []unwind.JavaThread) (byObject map[uint64]uint64, current []uint64) {
 	handles, virtual := make([]uint64, len(threads)), make([]uint64, len(threads))
 	for i := range threads {
 		if t := &threads[i]; t.TID != 0 {
 			handles[i], virtual[i] = t.Object, t.Virtual
 		}
 	}
-	byObject, current = make(map[uint64]uint32, len(threads)), r.words(handles)
+	byObject, current = make(map[uint64]uint64, len(threads)), r.words(handles)
 	for i, virtual := range r.words(virtual) {
 		for _, object := range []uint64{current[i], virtual} {
 			if object != 0 {
-				byObject[object] = threads[i].TID
+				byObject[object] = uint64(threads[i].TID)
 			}
 		}
 		if virtual != 0 {
@@ -123,14 +129,31 @@ func (r *lockReader) objects(threads []unwind.JavaThread) (byObject map[uint64]u
 }
 
 // parked returns the objects of the threads that may be parked, and who they are.
-func (r *lockReader) parked(threads []unwind.JavaThread, current []uint64) (objects []uint64, ids []uint32) {
+func (r *lockReader) parked(threads []unwind.JavaThread, current []uint64) (objects, ids []uint64) {
 	for i := range threads {
 		t := &threads[i]
 		if t.TID != 0 && current[i] != 0 && t.State == unwind.Blocked && t.Pending == 0 && t.Waiting == 0 {
-			objects, ids = append(objects, current[i]), append(ids, t.TID)
+			objects, ids = append(objects, current[i]), append(ids, uint64(t.TID))
 		}
 	}
 	return objects, ids
+}
+
+// addVirtual adds the owners that are virtual threads without a carrier.
+func (r *lockReader) addVirtual(byObject map[uint64]uint64, owners []uint64) {
+	if r.virtual == nil {
+		return
+	}
+	unknown := slices.DeleteFunc(slices.Clone(owners), func(at uint64) bool { return at == 0 || byObject[at] != 0 })
+	slices.Sort(unknown)
+	for batch := range slices.Chunk(slices.Compact(unknown), batchOf) {
+		threads, _, _ := r.virtual.read(batch, 0)
+		for i := range threads {
+			if _, known := r.virtual.placeOf[threads[i].id]; known {
+				byObject[batch[i]] = virtualTask | threads[i].id
+			}
+		}
+	}
 }
 
 // field returns the offset of a field of the class that some of the objects descend from; 0 if none does.

@@ -106,7 +106,7 @@ func lieOfLocks(t *testing.T, p *Process, ts *JavaThreads) {
 		}
 	}
 	r := lockReader{heap: ts.heap, table: p.classes, met: make(map[uint64]lineage), left: mostLooked}
-	at := slices.IndexFunc(ts.last, func(j unwind.JavaThread) bool { return ts.Name(j.TID) == "wanter-0" })
+	at := slices.IndexFunc(ts.last, func(j unwind.JavaThread) bool { return ts.Name(uint64(j.TID)) == "wanter-0" })
 	byObject, current := r.objects(ts.last)
 	object := current[at]
 	klass := r.classesOf([]uint64{object})[0]

@@ -302,6 +302,9 @@ func (s *Source) publish() {
 	if all > uint64(n) {
 		st.Warning = fmt.Sprintf("%d of %d goroutines or threads were read: more are not, to bound memory", n, all)
 	}
+	if err := virtualUnknown(s.all); err != nil && st.Warning == "" {
+		st.Warning = "not all virtual threads that wait are seen: " + err.Error()
+	}
 	s.stats.Store(&st)
 }
 

@@ -72,7 +72,7 @@ type facts struct {
 	runtime bool   // of the runtime, and no call of the program's
 	call    string // a system call's name
 	cgo     bool
-	signal  bool // waits for signals
+	signal  bool // waits for signals or, in the JDK, for the sockets of virtual threads
 }
 
 func newStacks(o sampler.ProcessOptions, all tasks, p process.Runtime) *stacks {
@@ -101,7 +101,7 @@ func (s *stacks) of(id ccmap.MethodID) facts {
 	if !seen {
 		name := s.names.At(id).Name
 		f = facts{known: true, entry: s.entry[name], rests: resting[name], runtime: isInner(name), call: callOf(name)}
-		f.cgo, f.signal = name == "runtime.cgocall", name == "os/signal.signal_recv"
+		f.cgo, f.signal = name == "runtime.cgocall", name == "os/signal.signal_recv" || name == "sun.nio.ch.Poller.subPollerLoop"
 		s.facts[id] = f
 	}
 	return f

@@ -43,7 +43,8 @@ type Stuck struct {
 	Groups    []StuckGroup  `json:"groups"`  // most tasks first
 	Deadlocks [][]StuckTask `json:"deadlocks"`
 
-	LocksUnknown string `json:"locks_unknown,omitempty"` // why owners of locks of java.util.concurrent are not known
+	LocksUnknown   string `json:"locks_unknown,omitempty"`   // why owners of locks of java.util.concurrent are not known
+	VirtualUnknown string `json:"virtual_unknown,omitempty"` // why virtual threads without a carrier are not known, or not all
 }
 
 // StuckGroup are tasks that wait with one stack and, in a JVM, for one monitor or lock.
@@ -63,8 +64,9 @@ type StuckGroup struct {
 
 // StuckTask names a task, and what it waits for.
 type StuckTask struct {
-	ID      uint64 `json:"id"`             // of the goroutine, or of the thread as the kernel has it
-	Name    string `json:"name,omitempty"` // of the thread
+	ID      uint64 `json:"id"`                // of the goroutine, or of the thread as the kernel has it
+	Virtual bool   `json:"virtual,omitempty"` // it is a virtual thread without a carrier: the ID is Java's
+	Name    string `json:"name,omitempty"`    // of the thread
 	Monitor string `json:"monitor,omitempty"`
 	Lock    string `json:"lock,omitempty"` // of java.util.concurrent: its class and its address
 }
@@ -87,8 +89,8 @@ type StuckOwner struct {
 // owners are tasks that wait for monitors and locks of each other.
 type owners interface {
 	Owner(monitor uint64) (tid uint32)
-	Locks() (map[uint32]hotspot.Lock, error) // that tasks are parked for
-	Name(tid uint32) string
+	Locks() (map[uint64]hotspot.Lock, error) // that tasks are parked for
+	Name(id uint64) string
 }
 
 // lock is what a thread waits for.
@@ -293,6 +295,9 @@ func (v *vigil) collect(ctx context.Context) {
 		}
 	})
 	v.tellOwners()
+	if err := virtualUnknown(v.all); err != nil {
+		v.found.VirtualUnknown = err.Error()
+	}
 	for i := range v.found.Groups {
 		g := &v.found.Groups[i]
 		if g.Reason, g.Labels, g.Frames = v.describeStack(g.stack); g.Reason == parked && v.failed != nil {
@@ -351,9 +356,10 @@ func (v *vigil) note(place int32, l *process.TaskLook) {
 
 // nameOf names a task, and what it waits for or owns.
 func (v *vigil) nameOf(id uint64, l lock) StuckTask {
-	t := StuckTask{ID: id}
+	var t StuckTask
+	t.ID, t.Virtual = hotspot.VirtualID(id)
 	if o, ok := v.all.(owners); ok {
-		t.Name = o.Name(uint32(id))
+		t.Name = o.Name(id)
 	}
 	switch {
 	case l.class != "":
@@ -388,23 +394,23 @@ func (v *vigil) findOwners() {
 		return
 	}
 	v.locks, v.owner = make(map[uint64]lock), make(map[lock]uint64)
-	var held map[uint32]hotspot.Lock
+	var held map[uint64]hotspot.Lock
 	held, v.failed = of.Locks()
 	for place := range v.tasks {
 		w := &v.tasks[place]
 		if w.tick != v.ticks || w.state < process.InSyscall {
 			continue
 		}
-		l, owner := lock{addr: w.lock}, func() uint32 { return of.Owner(w.lock) }
-		if k, isParked := held[uint32(w.id)]; isParked {
-			l, owner = lock{k.Addr, k.Class}, func() uint32 { return k.Owner }
+		l, owner := lock{addr: w.lock}, func() uint64 { return uint64(of.Owner(w.lock)) }
+		if k, isParked := held[w.id]; isParked {
+			l, owner = lock{k.Addr, k.Class}, func() uint64 { return k.Owner }
 		}
 		if l.addr == 0 {
 			continue
 		}
 		v.locks[w.id] = l
 		if _, met := v.owner[l]; !met && len(v.owner) < stuckLocks {
-			v.owner[l] = uint64(owner())
+			v.owner[l] = owner()
 		}
 	}
 }

@@ -35,6 +35,14 @@ type tasks interface {
 	Outset(t *process.Task, answers map[uint64]bool, st *process.Stack) (answering bool)
 }
 
+// virtualUnknown says why virtual threads without a carrier are not among the tasks, or not all of them.
+func virtualUnknown(all tasks) error {
+	if of, ok := all.(interface{ VirtualUnknown() error }); ok {
+		return of.VirtualUnknown()
+	}
+	return nil
+}
+
 // ErrNoTasks: the target has neither goroutines nor threads of Java, so this engine is not for it.
 var ErrNoTasks = errors.New("it is neither a Go program nor a JVM, and of no other are goroutines or threads known")
 

@@ -3,6 +3,7 @@ package classes
 import (
 	"errors"
 	"fmt"
+	"math/bits"
 
 	"github.com/ccmapd/ccmapd/sampler/internal/hotspot/vmstructs"
 )
@@ -36,7 +37,8 @@ func newFieldLayout(vm *vmstructs.VM) fieldLayout {
 // A declared field of a class.
 type field struct {
 	name, descriptor uint16 // slots of the constant pool
-	offset           uint64 // bytes from the object's beginning
+	offset           uint64 // bytes from the object's beginning; of a static one, from the class's own object
+	initial          uint16 // slot of a constant's value; 0: none, or not known
 	static           bool
 }
 
@@ -49,22 +51,46 @@ const (
 
 // Field returns where objects have a field that a class itself declares, in bytes from the object's beginning.
 func (t *Table) Field(c *Class, name, descriptor string) (offset uint64, err error) {
+	f, _, err := t.findField(c, name, descriptor, false)
+	return f.offset, err
+}
+
+// Static returns where a class has a static field: in bytes from the beginning of its java.lang.Class.
+func (t *Table) Static(c *Class, name, descriptor string) (offset uint64, err error) {
+	f, _, err := t.findField(c, name, descriptor, true)
+	return f.offset, err
+}
+
+// Constant returns the value of a constant of a class, an int.
+func (t *Table) Constant(c *Class, name string) (int32, error) {
+	f, pool, err := t.findField(c, name, "I", true)
+	if err == nil && f.initial == 0 {
+		err = fmt.Errorf("find the value of %s.%s: %w", c.Name, name, errNoField)
+	}
+	if err != nil {
+		return 0, err
+	}
+	return int32(pool.slot(f.initial)), nil
+}
+
+// findField finds a field that a class itself declares.
+func (t *Table) findField(c *Class, name, descriptor string, static bool) (field, *pool, error) {
 	fields, pool, err := t.fields(c)
 	if err != nil {
-		return 0, fmt.Errorf("read the fields of %s: %w", c.Name, err)
+		return field{}, nil, fmt.Errorf("read the fields of %s: %w", c.Name, err)
 	}
 	for _, f := range fields {
-		if f.static || f.offset == 0 || f.offset > maxOffset {
+		if f.static != static || f.offset == 0 || f.offset > maxOffset {
 			continue
 		}
 		if is, err := t.symbol(pool.slot(f.name)); err != nil || is != name {
 			continue
 		}
 		if is, err := t.symbol(pool.slot(f.descriptor)); err == nil && is == descriptor {
-			return f.offset, nil
+			return f, pool, nil
 		}
 	}
-	return 0, fmt.Errorf("find %s.%s: %w", c.Name, name, errNoField)
+	return field{}, nil, fmt.Errorf("find %s.%s: %w", c.Name, name, errNoField)
 }
 
 // fields returns the fields that a class declares.
@@ -117,19 +143,25 @@ func plainFields(raw []byte, count int) (fields []field) {
 // descriptor, offset, flags of the class file and of the JVM, and up to three more, which the JVM's flags announce
 // (oops/fieldInfo.inline.hpp). Fields from the first on that is not one are left out.
 func compressedFields(raw []byte, offset byte) (fields []field) {
-	const announced = 1<<0 | 1<<2 | 1<<4 // an initial value, a generic type, a group that contends
+	const valued = 1 << 0
+	const announced = valued | 1<<2 | 1<<4 // an initial value, a generic type, a group that contends
 	n := numbers{data: raw, offset: offset}
 	count := int(min(n.next(), maxFields))
 	n.next()
 	for len(fields) < count {
 		name, descriptor, at, access, flags := n.next(), n.next(), n.next(), n.next(), n.next()
-		for more := flags & announced; more != 0; more &= more - 1 {
-			n.next()
+		var more [3]uint32
+		for i := range bits.OnesCount32(flags & announced) {
+			more[i] = n.next()
 		}
 		if n.overrun || name > 0xffff || descriptor > 0xffff {
 			break
 		}
-		fields = append(fields, field{uint16(name), uint16(descriptor), uint64(at), access&accStatic != 0})
+		f := field{name: uint16(name), descriptor: uint16(descriptor), offset: uint64(at), static: access&accStatic != 0}
+		if flags&valued != 0 && more[0] <= 0xffff {
+			f.initial = uint16(more[0])
+		}
+		fields = append(fields, f)
 	}
 	return fields
 }

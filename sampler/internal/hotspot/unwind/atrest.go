@@ -48,8 +48,8 @@ const (
 	mostStack = 1 << 34 // bytes
 	// mostLocked is how many objects a thread can have locked without monitors (LockStack::CAPACITY, JDK 21 to 25).
 	mostLocked = 8
-	// mostAtRest bounds the threads that are read.
-	mostAtRest = 1 << 16
+	// MostAtRest bounds the threads that are read.
+	MostAtRest = 1 << 16
 )
 
 // restLayout says where a JavaThread and a monitor have what tells how a thread waits.
@@ -139,7 +139,7 @@ func (a *AtRest) List() (addrs []uint64, all int) {
 	if all = t.length.of(head); all <= 0 {
 		return nil, 0
 	}
-	raw, err := a.readBytes(word(head, t.threads), 8*min(all, mostAtRest))
+	raw, err := a.readBytes(word(head, t.threads), 8*min(all, MostAtRest))
 	if err != nil {
 		return nil, 0
 	}

@@ -190,7 +190,7 @@ func TestAtRestLies(t *testing.T) {
 	u := newUnwinder(&l, memory, memory)
 	a := &AtRest{u, restLayout{state: four(900), pending: 400, stackBase: 700, stackBytes: 708, to: 1024}}
 	list, all := a.List()
-	if len(list) != 1 || all != 32_767 || maxBytes-u.bytes > 16*mostAtRest {
+	if len(list) != 1 || all != 32_767 || maxBytes-u.bytes > 16*MostAtRest {
 		t.Fatalf("%d threads of %d, %d bytes", len(list), all, maxBytes-u.bytes)
 	}
 	threads := a.Read(list, nil)
@@ -223,7 +223,7 @@ func FuzzAtRest(f *testing.F) {
 				t.Fatal(err)
 			}
 			list, _ := a.List()
-			if len(list) > mostAtRest {
+			if len(list) > MostAtRest {
 				t.Fatalf("%d threads", len(list))
 			}
 			threads := a.Read(list[:min(len(list), 8)], nil)
@@ -395,4 +395,42 @@ func TestCrowd(t *testing.T) {
 			t.Errorf("thread %d of %d is at %#x, want %#x; %d reads are left", c.tid, c.n, got, want, m.reads)
 		}
 	}
+}
+
+// FuzzChunk gives the unwinder a piece of a virtual thread's stack of any bytes, in a JVM whose memory has any bytes.
+func FuzzChunk(f *testing.F) {
+	const at = 0x90000
+	stack := make([]byte, 256)
+	for i := 8; i < len(stack); i += 16 {
+		binary.LittleEndian.PutUint64(stack[i:], 0x41020)
+	}
+	interpreted := madeMethod()
+	copy(interpreted[400:], "Interpreter\x00")
+	links := make([]byte, 512)
+	for i := 0; i < len(links); i += 8 { // each word is a distance, or code
+		binary.LittleEndian.PutUint64(links[i:], map[bool]uint64{true: 0x41020, false: 12}[i%16 == 8])
+	}
+	stub := madeMethod()
+	copy(stub[400:], "runtime stub\x00")
+	for _, m := range []noise{madeMethod(), interpreted, stub} {
+		f.Add([]byte(m), stack, uint64(at+16), uint64(at+256))
+		f.Add([]byte(m), links, uint64(at+16), uint64(at+512))
+	}
+	f.Fuzz(func(t *testing.T, data, stack []byte, sp, end uint64) {
+		if len(data) == 0 || len(data) > 1<<12 || len(stack) > 1<<14 {
+			return
+		}
+		for _, l := range []layout{layout17, layout25} {
+			u := newUnwinder(&l, noise(data), noise(data))
+			u.inHeap(madeSegments())
+			a := &AtRest{Unwinder: u}
+			var st Stack
+			a.Begin(1, &st)
+			u.inHeap(madeSegments())
+			whole := a.Chunk(&Chunk{Bytes: stack, Base: at, SP: sp, End: end}, &st)
+			if whole != (st.Why == Complete) || len(st.Frames) > (maxScopes+1)*(len(stack)/8+1) {
+				t.Fatalf("whole %v: %d frames, %v", whole, len(st.Frames), st.Why)
+			}
+		}
+	})
 }

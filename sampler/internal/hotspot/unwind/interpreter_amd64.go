@@ -9,6 +9,7 @@ const (
 	lastSPAt      = 16
 	firstMethodAt = 24
 	firstBCPAt    = 64
+	localsAt      = 56 // in words from the frame pointer, JDK 21 and later
 )
 
 // firstWrapperAt is the distance of the wrapper below the call stub's frame pointer to begin with, bytes
