@@ -57,7 +57,7 @@ func TestFanInOfHub(t *testing.T) {
 	if err := export.WriteFile(own, calls(30)); err != nil {
 		t.Fatal(err)
 	}
-	const requests = "/v1/builds?target=web /v1/fanin?build=1f0c&target=web&unit=cpu%2Fnanoseconds"
+	const requests = "/v1/builds?limit=500&target=web /v1/fanin?build=1f0c&target=web&unit=cpu%2Fnanoseconds"
 	for args, want := range map[string]string{
 		"fanin @hub/build:web":                                    "fan-in of 3 methods",
 		"fanin @hub/build:web area":                               "called from 2 places, in 900 samples",

@@ -27,17 +27,17 @@ long at least. Longer waits of goroutines are proved by notes of Go's collector.
 every two minutes or sooner: one run shows what the one before has found waiting. What
 lasts all the time without such a proof is counted apart, where --longer is more.
 
-In a JVM the owner of a monitor that threads wait for is shown with its stack, and that of
-a lock of java.util.concurrent that it owns alone. Threads that wait for each other's are a
-deadlock. Mutexes of Go do not tell their owners, nor do locks of Java that readers hold.
-Virtual threads are listed, too (JDK 24 and later): each look has found the same stack. With
+In a JVM the owner of a monitor that threads wait for is shown with its stack, and that
+of a lock of java.util.concurrent that it owns alone. Threads that wait for each other's
+are a deadlock. Mutexes of Go do not tell their owners, nor do locks that readers hold.
+Virtual threads are listed, too (JDK 24 and later): each look found the same stack. With
 ZGC, they and the owners of locks are not known.
 
 With --json: pid, what, longer_ns, watched_ns, tasks [that there are], stuck, unknown,
 unseen [not looked at, to bound the work], groups [{reason, tasks, least_ns, most_ns, some
-[{id, virtual, name, monitor, lock}], labels, frames [{method, file, line}], owner [as some,
-and runs, reason, frames]}], deadlocks [a list of some each], locks_unknown [why owners of
-locks are not known], virtual_unknown [why not all virtual threads are].`
+[{id, virtual, name, monitor, lock}], labels, frames [{method, file, line}], owner [as
+some, and runs, reason, frames]}], deadlocks [a list of some each], locks_unknown [why
+owners of locks are not known], virtual_unknown [why not all virtual threads are].`
 
 const stuckExample = `  ccmapd stuck 4242                              that wait for 10 s or longer
   ccmapd stuck web --longer 5m                   … for 5 min, by the collector's notes

@@ -3,7 +3,10 @@ package methoddata
 import (
 	"context"
 	"errors"
+	"runtime"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/ccmapd/ccmapd/ccmap"
 )
@@ -14,8 +17,8 @@ const (
 	soon, every = 500 * time.Millisecond, 5 * time.Second
 	// share bounds the cost: snapshots of all methods take one part in share of the time, and so do updates.
 	share = 200
-	// grace is what readings may take before their share counts: a first reading, of which nothing is known yet, may
-	// take 100 ms, and would be the only one for 20 seconds.
+	// grace is the CPU time that readings may take before their share counts: a first reading, of which nothing is known
+	// yet, may take 100 ms, and would be the only one for 20 seconds.
 	grace = 400 * time.Millisecond
 )
 
@@ -25,8 +28,11 @@ const (
 // to any more. A JVM that has only begun may have few profiles, so Follow waits for more. It fails
 // if the JVM keeps them in an unknown way.
 func (r *Reader) Follow(ctx context.Context, names *ccmap.Names, hot func() []uint64, publish func([]ccmap.Point)) error {
+	runtime.LockOSThread() // whose CPU time is the cost
+	defer runtime.UnlockOSThread()
 	var all, some time.Time // when the next snapshot and the next update are due
-	pace := pace{pause: soon}
+	begun := usedByThread()
+	pace := pace{pause: soon, begun: begun, taken: begun}
 	for ; ; pace.pause = min(2*pace.pause, every) {
 		start := time.Now()
 		switch {
@@ -49,19 +55,29 @@ func (r *Reader) Follow(ctx context.Context, names *ccmap.Names, hot func() []ui
 	}
 }
 
-// pace spreads readings over time.
+// pace spreads readings over time. Their cost is CPU time: on a busy machine they take longer, and cost no more.
 type pace struct {
 	pause time.Duration // between two looks at what is due
-	taken time.Duration // by all readings so far
+	begun time.Duration // CPU time of the thread before the first reading
+	taken time.Duration // likewise, after the last one
 }
 
-// next returns when a reading that began at start is due again.
+// next returns when a reading that began at start, and has just ended, is due again.
 func (p *pace) next(start time.Time) time.Time {
-	took := time.Since(start)
-	if p.taken += took; p.taken <= grace {
+	before := p.taken
+	if p.taken = usedByThread(); p.taken-p.begun <= grace {
 		return start.Add(p.pause)
 	}
-	return start.Add(max(p.pause, share*took))
+	return start.Add(max(p.pause, share*(p.taken-before)))
+}
+
+// usedByThread returns the CPU time that this thread has used.
+func usedByThread() time.Duration {
+	var used unix.Rusage
+	if unix.Getrusage(unix.RUSAGE_THREAD, &used) != nil {
+		return 0
+	}
+	return time.Duration(used.Utime.Nano() + used.Stime.Nano())
 }
 
 // update reads the profiles of hot methods again.
