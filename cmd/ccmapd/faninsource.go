@@ -17,7 +17,6 @@ import (
 	"github.com/ccmapd/ccmapd/cmd/internal/usage"
 	"github.com/ccmapd/ccmapd/daemon/client"
 	"github.com/ccmapd/ccmapd/internal/fanin"
-	"github.com/ccmapd/ccmapd/internal/privilege"
 	"github.com/ccmapd/ccmapd/internal/store"
 	"github.com/ccmapd/ccmapd/view"
 )
@@ -27,7 +26,7 @@ type fanInSource struct {
 	where string // as it was named
 	build string // that it is of; empty: not known
 	fanin.List
-	names *ccmap.Names // of a profile, which knows lines; nil: it is none
+	names *ccmap.Names // of a profile, which knows lines; nil: it is not a profile
 }
 
 // fanInFiles are the files of fan-in that were got from the hub, by their names: whole, and before a command can
@@ -45,16 +44,11 @@ const mostFanIn = 64 << 20
 // fetched returns rights that first get sources of fan-in which are not files here.
 func (f fanInFiles) fetched(env *environment, sources func(args []string) []string, then rights) rights {
 	return func(_ *environment, cmd *cobra.Command, args []string) error {
-		if err := errors.Join(env.process.Keep(privilege.Files), env.process.NoNewPrivileges()); err != nil {
+		if err := env.toFetch(cmd); err != nil {
 			return err
 		}
-		event := ""
-		if flag := cmd.Flag("event"); flag != nil {
-			event = flag.Value.String()
-		}
-		env.reader.Event = event
 		for _, where := range sources(args) {
-			if err := f.fetch(cmd.Context(), env, where, event); err != nil {
+			if err := f.fetch(cmd.Context(), env, where); err != nil {
 				return err
 			}
 		}
@@ -62,7 +56,7 @@ func (f fanInFiles) fetched(env *environment, sources func(args []string) []stri
 	}
 }
 
-func (f fanInFiles) fetch(ctx context.Context, env *environment, where, event string) error {
+func (f fanInFiles) fetch(ctx context.Context, env *environment, where string) error {
 	name, isHub := strings.CutPrefix(where, hubRef)
 	if !isHub {
 		return env.fetch(ctx, where)
@@ -72,7 +66,7 @@ func (f fanInFiles) fetch(ctx context.Context, env *environment, where, event st
 		return withHint(usage.Errorf("%s is no build: the hub has fan-in of whole builds", where), "Write %sbuild:TARGET or %sbuild:TARGET@BUILD.", hubRef, hubRef)
 	}
 	hub := hubAt(*env.reader.Hub)
-	b, err := hub.build(ctx, name, cmp.Or(event, store.Event(ccmap.CPUTime)))
+	b, err := hub.build(ctx, name, cmp.Or(env.reader.Event, store.Event(ccmap.CPUTime)))
 	if err != nil {
 		return err
 	}
@@ -146,11 +140,7 @@ func (env *environment) readFanInFile(where string) (fanInSource, error) {
 }
 
 func readFanInFile(where string, b []byte) (fanInSource, error) {
-	f, err := fanin.Open(b)
-	if err != nil {
-		return fanInSource{}, explainFanIn(where, err)
-	}
-	all, err := f.Entries()
+	all, err := fanin.Read(b)
 	return fanInSource{where: where, List: all}, explainFanIn(where, err)
 }
 

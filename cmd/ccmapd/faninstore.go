@@ -127,11 +127,7 @@ func readTable(path string) (fanin.Table, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read %s: %w", path, err)
 	}
-	f, err := fanin.Open(b)
-	var all fanin.List
-	if err == nil {
-		all, err = f.Entries()
-	}
+	all, err := fanin.Read(b)
 	if err != nil {
 		return nil, withHint(fmt.Errorf("read table %s: %w", path, err),
 			"It is left as it is. Name another file, which is made, or move this one away: what it had is stored again from its profiles.")

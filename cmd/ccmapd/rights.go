@@ -69,15 +69,20 @@ func attaching(isOther func(string) bool) rights {
 	}
 }
 
+// toFetch leaves the rights to read files and to ask servers, and says which event is asked for.
+func (env *environment) toFetch(cmd *cobra.Command) error {
+	if event := cmd.Flag("event"); event != nil {
+		env.reader.Event = event.Value.String()
+	}
+	return errors.Join(env.process.Keep(privilege.Files), env.process.NoNewPrivileges())
+}
+
 // reading is for commands that read profiles. It gets those that are not files here, with the rights of the
 // caller. Then the command may only read files and write its outputs: no profile is decoded before.
 func reading(profiles func(args []string) []string, outputs func(cmd *cobra.Command, args []string) []string) rights {
 	return func(env *environment, cmd *cobra.Command, args []string) error {
-		if err := errors.Join(env.process.Keep(privilege.Files), env.process.NoNewPrivileges()); err != nil {
+		if err := env.toFetch(cmd); err != nil {
 			return err
-		}
-		if event := cmd.Flag("event"); event != nil {
-			env.reader.Event = event.Value.String()
 		}
 		if isFollowing(cmd) {
 			return nil // it connects once a second

@@ -30,8 +30,8 @@ lasts all the time without such a proof is counted apart, where --longer is more
 In a JVM the owner of a monitor that threads wait for is shown with its stack, and that
 of a lock of java.util.concurrent that it owns alone. Threads that wait for each other's
 are a deadlock. Mutexes of Go do not tell their owners, nor do locks that readers hold.
-Virtual threads are listed, too (JDK 24 and later): each look found the same stack. With
-ZGC, they and the owners of locks are not known.
+Virtual threads are listed, too (JDK 25): each look has found the same stack. With ZGC,
+they and the owners of locks are not known.
 
 With --json: pid, what, longer_ns, watched_ns, tasks [that there are], stuck, unknown,
 unseen [not looked at, to bound the work], groups [{reason, tasks, least_ns, most_ns, some

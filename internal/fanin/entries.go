@@ -27,6 +27,15 @@ func Begins(b []byte) bool { return len(b) >= len(magic) && string(b[:len(magic)
 // List is entries in order, each key once.
 type List []Entry
 
+// Read reads all entries of a file.
+func Read(b []byte) (List, error) {
+	f, err := Open(b)
+	if err != nil {
+		return nil, err
+	}
+	return f.Entries()
+}
+
 // Entries returns all entries of a file. It checks what a look-up of one method need not.
 func (f *File) Entries() (List, error) {
 	all := make(List, 0, min(f.methods, 1<<16)) // the number is not to be believed

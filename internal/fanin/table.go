@@ -54,11 +54,7 @@ func (t Table) Encode() ([]byte, error) {
 		all = append(all, Entry{k, t[k]})
 	}
 	file := Encode(all)
-	f, err := Open(file)
-	if err == nil {
-		_, err = f.Entries()
-	}
-	if err != nil {
+	if _, err := Read(file); err != nil {
 		return nil, fmt.Errorf("encode %d methods: %w", len(all), err)
 	}
 	return file, nil

@@ -2,8 +2,12 @@
 package fleet
 
 import (
+	"bytes"
+	"cmp"
+	"encoding/json"
 	"fmt"
 	"math"
+	"strings"
 	"time"
 )
 
@@ -21,6 +25,11 @@ type Build struct {
 	Settled       float64   `json:"settled,omitempty"` // of the largest class
 	Outliers      int       `json:"outliers"`
 	Updated       time.Time `json:"updated"`
+}
+
+// Compare orders builds by target, the last one that was updated first.
+func (b Build) Compare(other Build) int {
+	return cmp.Or(strings.Compare(b.Target, other.Target), other.Updated.Compare(b.Updated))
 }
 
 // Description is all that a hub says of a build.
@@ -119,4 +128,20 @@ type Method struct {
 	Samples   int64  `json:"samples"`        // with it anywhere on the stack, each frame once
 	Self      int64  `json:"self"`           // samples with it on top
 	Weight    int64  `json:"weight"`         // of self, in the profile's unit
+}
+
+// Page is a part of a list, in the order of the ids of builds.
+type Page[T any] struct {
+	List []T    `json:"list"`
+	Next string `json:"next,omitempty"` // the id after which the next page begins; empty: there is none
+}
+
+// UnmarshalJSON reads a page, or the whole list that a hub sends that knows no pages.
+func (p *Page[T]) UnmarshalJSON(text []byte) error {
+	if text = bytes.TrimSpace(text); len(text) > 0 && text[0] == '[' {
+		*p = Page[T]{}
+		return json.Unmarshal(text, &p.List)
+	}
+	type plain Page[T]
+	return json.Unmarshal(text, (*plain)(p))
 }

@@ -54,11 +54,11 @@ func JDKs(t testing.TB) []JDK {
 func InTurn(t testing.TB) []JDK {
 	t.Helper()
 	all := JDKs(t)
-	turn, err := strconv.Atoi(os.Getenv("CCMAPD_TEST_TURN"))
+	turn, err := strconv.ParseUint(os.Getenv("CCMAPD_TEST_TURN"), 10, 16)
 	if err != nil {
 		return all
 	}
-	at := turn % len(all)
+	at := int(turn) % len(all)
 	return all[at : at+1]
 }
 
