@@ -136,7 +136,7 @@ func applyToWork(t *testing.T, jvm *jvmtest.JVM, hints string) *applied {
 	var report applied
 	done := make(chan error, 1)
 	go func() {
-		code, stdout, stderr := runWith([]string{"apply", hints, strconv.Itoa(jvm.PID), "-d", "5s", "--json"}, nil)
+		code, stdout, stderr := runAlone(t, "apply", hints, strconv.Itoa(jvm.PID), "-d", "5s", "--json")
 		if code != exitOK {
 			done <- fmt.Errorf("exit code %d: %s", code, stderr)
 			return

@@ -90,6 +90,20 @@ func runWith(args []string, stdin []byte) (code int, stdout, stderr string) {
 	return code, out.String(), errs.String()
 }
 
+// runAlone is runWith in a process of its own: ccmapd takes the CPU time of its process for its cost, and would sample
+// seldom, or never, because other tests compute.
+func runAlone(t *testing.T, args ...string) (code int, stdout, stderr string) {
+	t.Helper()
+	var out, errs bytes.Buffer
+	cmd := exec.Command("ccmapd", args...)
+	cmd.Stdout, cmd.Stderr = &out, &errs
+	if err := cmd.Run(); err != nil && cmd.ProcessState == nil {
+		t.Error(err)
+		return -1, "", ""
+	}
+	return cmd.ProcessState.ExitCode(), out.String(), errs.String()
+}
+
 func TestReadersOfEveryFormat(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

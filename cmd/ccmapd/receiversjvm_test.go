@@ -29,7 +29,7 @@ func TestReceiversOfJVM(t *testing.T) {
 				jvm := jdk.Start(t, []string{flag}, "Shapes")
 				file := filepath.Join(t.TempDir(), "shapes.json")
 				a := attachTo(t, fmt.Sprint(jvm.PID), "--tune=false", "-i", "2ms", "-o", file)
-				waitForCPU(t, jvm.PID, 5*time.Second) // the counts are read again after 0.5, 1.5 and 3.5 s
+				waitForCPU(t, jvm.PID, 9*time.Second) // by then the counts of a call and of its callers have been read after all were compiled
 				s := a.interrupt(t, file)
 				jvm.Tell(t, "end")
 				if !jvm.Out.Scan() {

@@ -36,7 +36,7 @@ func TestRunJVM(t *testing.T) {
 	if err := os.WriteFile(source, []byte(spin), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	code, _, stderr := runWith([]string{"run", "-o", profile, "--", filepath.Join(jdk.Home, "bin/java"), "-XX:TieredStopAtLevel=1", source}, nil)
+	code, _, stderr := runAlone(t, "run", "-o", profile, "--", filepath.Join(jdk.Home, "bin/java"), "-XX:TieredStopAtLevel=1", source)
 	if code != 7 || !strings.Contains(stderr, "Receivers: no calls caught, because the VM counts them itself, and has counted too few yet") {
 		t.Errorf("exit code %d\n%s", code, stderr)
 	}
@@ -65,13 +65,13 @@ func TestRunCached(t *testing.T) {
 			t.Fatal(err)
 		}
 		for known, tries := false, 0; !known; tries++ { // on a busy machine the JVM's counts may be read before it has compiled
-			if code, _, stderr := runWith([]string{"run", "-q", "-o", profile, "--", java, source}, nil); code != 7 || tries == 5 {
+			if code, _, stderr := runAlone(t, "run", "-q", "-o", profile, "--", java, source); code != 7 || tries == 5 {
 				t.Fatalf("the first run exits with %d: %s", code, stderr)
 			}
 			known = strings.Contains(ccmapdOK(t, "hints", "--mode", "0", profile), "Spin::spin")
 		}
-		code, stdout, stderr := runWith([]string{"run", "-o", filepath.Join(dir, "second.json"), "--cached", profile, "--mode", "0", "--scale", "0.2", "--store-log", "use,deopts,deopts-each,queue",
-			"--", java, source}, nil)
+		code, stdout, stderr := runAlone(t, "run", "-o", filepath.Join(dir, "second.json"), "--cached", profile, "--mode", "0", "--scale", "0.2", "--store-log", "use,deopts,deopts-each,queue",
+			"--", java, source)
 		if code != 7 || stdout != "" {
 			t.Errorf("JDK %s: exit code %d, standard output %q", jdk.Name, code, stdout)
 		}
@@ -81,7 +81,7 @@ func TestRunCached(t *testing.T) {
 			}
 		}
 		t.Log(stderr)
-		code, _, stderr = runWith([]string{"run", "-q", "-o", filepath.Join(dir, "third.json"), "--cached", filepath.Join(dir, "missing.json"), "--", java, "-version"}, nil)
+		code, _, stderr = runAlone(t, "run", "-q", "-o", filepath.Join(dir, "third.json"), "--cached", filepath.Join(dir, "missing.json"), "--", java, "-version")
 		if code != 0 || !strings.Contains(stderr, "the JVM starts without a cached profile") {
 			t.Errorf("without a profile: exit code %d\n%s", code, stderr)
 		}
@@ -98,7 +98,7 @@ func TestRunAOT(t *testing.T) {
 		start := func(want string, flags ...string) {
 			t.Helper()
 			args := append([]string{"run", "-q", "-o", filepath.Join(dir, "p.json"), "--store-log", "use", "--cached", cache, "--mode", "1", "--", java}, flags...)
-			code, _, stderr := runWith(append(args, "-cp", jar, "Spin"), nil)
+			code, _, stderr := runAlone(t, append(args, "-cp", jar, "Spin")...)
 			if code != 7 || !strings.Contains(stderr, want) {
 				t.Errorf("JDK %s %v: exit code %d, want 7 and %q\n%s", jdk.Name, flags, code, want, stderr)
 			}
