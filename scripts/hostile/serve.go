@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/ccmapd/ccmapd/scripts/report"
@@ -218,7 +219,7 @@ func (f *fleet) disturb(ctx context.Context, d disturbance, span time.Duration) 
 // measure disturbs, and fills in the row.
 func (s *stage) measure(ctx context.Context, d disturbance) error {
 	pid, own, wrong := s.served.pid(), s.members[:s.programs()], s.wrong()
-	open := descriptors(pid)
+	open := s.descriptors()
 	cpu, err := cpuOf(pid)
 	if err != nil {
 		return err
@@ -284,10 +285,24 @@ func (d disturbance) mostEvents(fleet []*member) (most int) {
 	return most
 }
 
+// descriptors returns the number of the daemon's open descriptors but the segment that its store appends to: that one is
+// open from the first period on, which is filed before or after the disturbance begins.
+func (s *stage) descriptors() int {
+	folder := fmt.Sprintf("/proc/%d/fd", s.served.pid())
+	open, _ := os.ReadDir(folder)
+	segments := 0
+	for _, d := range open {
+		if to, _ := os.Readlink(filepath.Join(folder, d.Name())); strings.HasPrefix(to, s.store) && strings.HasSuffix(to, ".seg") {
+			segments = 1
+		}
+	}
+	return len(open) - segments
+}
+
 // more returns how many more descriptors the daemon has than before, once it is at rest.
 func (s *stage) more(before int) (more int) {
 	lasting(func() int {
-		more = descriptors(s.served.pid()) - before
+		more = s.descriptors() - before
 		return max(0, more)
 	})
 	return more
