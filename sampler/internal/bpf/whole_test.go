@@ -117,9 +117,10 @@ func TestWhole(t *testing.T) {
 	}()
 	shell(t, "wholeshell", "while :; do :; done")
 	shell(t, "hostile", `printf '\033[2J\377]\n;x' > /proc/$$/comm; while :; do echo > /dev/null; done`)
-	enough, most := 5*time.Second, 0.15
-	if !testrun.IsFull() { // beside anything: at load 15 a machine with stolen time had 0.32
-		enough, most = 2*time.Second, 0.5
+	const most = 0.5 // hypervisors that do not tell what they steal had 0.39
+	enough := 5 * time.Second
+	if !testrun.IsFull() {
+		enough = 2 * time.Second
 	}
 	stole := testrun.Stolen(t)
 	r := runWhole(t, h, 100)
