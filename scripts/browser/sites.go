@@ -59,8 +59,11 @@ func theirs(b *browsing, pprof string) site {
 	}
 }
 
+// mostMemory is what reading ten million nodes takes: the default is for files that nobody vouches for.
+const mostMemory = "8GiB"
+
 func startOurs(ctx context.Context, ccmapd string, profiles ...string) (string, *exec.Cmd, error) {
-	cmd := exec.CommandContext(ctx, ccmapd, append([]string{"ui", "--no-open"}, profiles...)...)
+	cmd := exec.CommandContext(ctx, ccmapd, append([]string{"ui", "--no-open", "--max-read-memory", mostMemory}, profiles...)...)
 	out, err := cmd.StderrPipe()
 	if err != nil {
 		return "", nil, err
