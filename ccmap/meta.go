@@ -65,9 +65,10 @@ const CommentNoKernel = "time in the kernel is left out: "
 // CommentHeld begins the comment that says which budget has kept a session from more samples.
 const CommentHeld = "held: "
 
-// CommentLooks begins the comment that says how many independent looks at requests a profile has: the name of the function
-// that answers them, ": one each ", and a [time.Duration] follow.
-const CommentLooks = "independent looks at requests below "
+// CommentRequests begins the comments on requests. One says how many independent looks at them a profile has: the name of
+// the function that answers them, ": an independent look each ", and a [time.Duration] follow. The other says why they were
+// not counted: "not counted: ", and the reason.
+const CommentRequests = "requests: "
 
 // CommentUnaccounted begins the comment that says why no sample stands for a part of the CPU time.
 const CommentUnaccounted = "unaccounted: "

@@ -32,7 +32,7 @@ const (
 	// Twelve tell when samples were counted (ccmap.Moment, view.Heat) and on which lines (view.Lines), and two are
 	// what they and searches need: Snapshot.PathIDs and Cumulative.
 	// Three lead to the hub of a fleet: client.Hub, with Get, and Reader.Hub.
-	// Ten are what requests and VMs wait for: functions that answer requests (query.Answering, ccmap.CommentLooks), and waits
+	// Ten are what requests and VMs wait for: functions that answer requests (query.Answering, ccmap.CommentRequests), and waits
 	// of threads as a source beside a profiler (managed.Waits, Profiler.Waits, Thread.Blocked, and of starlark's).
 	// One is for the inliner of a VM: managed.Cached.FanIn.
 	mostExported = 996 // names

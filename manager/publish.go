@@ -92,7 +92,7 @@ func (m *Manager) keepLoss() {
 
 // isOfSession reports whether a comment is one of keepComments about its session alone.
 func isOfSession(comment string) bool {
-	ofSession := []string{ccmap.CommentHeld, ccmap.CommentUnaccounted, ccmap.CommentNoFrames, ccmap.CommentUnread, ccmap.CommentLooks}
+	ofSession := []string{ccmap.CommentHeld, ccmap.CommentUnaccounted, ccmap.CommentNoFrames, ccmap.CommentUnread, ccmap.CommentRequests}
 	return sampler.IsOverhead(comment) || slices.ContainsFunc(ofSession, func(prefix string) bool { return strings.HasPrefix(comment, prefix) })
 }
 

@@ -14,7 +14,7 @@ type Stats struct {
 	Loss       ccmap.Loss    // with the target's clock if it has one: see [ccmap.Loss]
 	Warning    string        // for every reader of the profile, with the cure, for example "3 of 9 threads were not sampled: …"; empty: none
 	Unseen     string        // why no sample stands for a part of the CPU time, with the cure, where the source knows more than that
-	Files      []string      // comments on files of the target, or on requests: see [ccmap.CommentNoFrames], [ccmap.CommentLooks]
+	Files      []string      // comments on files of the target, or on requests: see [ccmap.CommentNoFrames], [ccmap.CommentRequests]
 	Threads    int           // attached now
 	Interval   time.Duration // CPU time between two samples of one thread; 0: the source has no interval
 	LastChange time.Duration // how long the last change of the interval took to reach every thread

@@ -153,7 +153,7 @@ func (p *Profile) countedEntries() map[ccmap.MethodID]ccmap.Point {
 // independentLooks returns how far apart looks at requests are that are independent; 0: the profile does not say. The
 // sessions of a merge may differ: the longest time counts.
 func (p *Profile) independentLooks(entry ccmap.MethodID) (longest time.Duration) {
-	of := ccmap.CommentLooks + p.Names().At(entry).Name + ": one each "
+	of := ccmap.CommentRequests + p.Names().At(entry).Name + ": an independent look each "
 	for _, c := range p.Meta().Comments {
 		if text, is := strings.CutPrefix(c, of); is {
 			each, _ := time.ParseDuration(text)
@@ -161,6 +161,16 @@ func (p *Profile) independentLooks(entry ccmap.MethodID) (longest time.Duration)
 		}
 	}
 	return longest
+}
+
+// uncounted says why requests were not counted, as far as the profile knows.
+func (p *Profile) uncounted() string {
+	for _, c := range p.Meta().Comments {
+		if reason, is := strings.CutPrefix(c, ccmap.CommentRequests+"not counted: "); is {
+			return "Requests were not counted: " + terminal.Printable(reason) + "."
+		}
+	}
+	return ""
 }
 
 // answering returns which methods answer requests.
@@ -376,6 +386,10 @@ func (v *requests) Text(w io.Writer, o TextOptions) error {
 		for _, part := range e.parts {
 			addRow(s, partsColumns, part)
 		}
+	}
+	isUncounted := func(e requestEntry) bool { return e.came == 0 }
+	if why := v.profile.uncounted(); why != "" && slices.ContainsFunc(v.entries, isUncounted) {
+		notes = append(notes, why)
 	}
 	return s.print(w, v.more, notes...)
 }

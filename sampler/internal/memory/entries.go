@@ -222,10 +222,10 @@ func (e *entries) counted() ([]ccmap.Point, uint64) {
 	return nil, version
 }
 
-// lacks says why requests are not counted, after a semicolon.
-func (e *entries) lacks() string {
+// comments says why requests are not counted, if they are not.
+func (e *entries) comments() []string {
 	if e.why == nil {
-		return ""
+		return nil
 	}
-	return "; requests are not counted: " + e.why.Error()
+	return []string{ccmap.CommentRequests + "not counted: " + e.why.Error()}
 }

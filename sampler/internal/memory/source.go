@@ -296,9 +296,9 @@ func (s *Source) pace(cost time.Duration) {
 func (s *Source) publish() {
 	st := s.ledger.stats
 	st.Interval = time.Duration(s.period.Load())
-	st.Files = s.ledger.spread.comments(s.o.Sink.Names)
+	st.Files = append(s.ledger.spread.comments(s.o.Sink.Names), s.entries.comments()...)
 	n, all := s.all.Len()
-	st.NoCalls = "what waits makes none" + s.entries.lacks()
+	st.NoCalls = "what waits makes none"
 	if all > uint64(n) {
 		st.Warning = fmt.Sprintf("%d of %d goroutines or threads were read: more are not, to bound memory", n, all)
 	}

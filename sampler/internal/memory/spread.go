@@ -59,7 +59,7 @@ func (s spread) comments(names *ccmap.Names) (all []string) {
 			continue
 		}
 		each := time.Duration(of.during * of.square / (of.sum * of.sum))
-		all = append(all, fmt.Sprintf("%s%s: one each %v", ccmap.CommentLooks, names.At(entry).Name, max(each, 1)))
+		all = append(all, fmt.Sprintf("%s%s: an independent look each %v", ccmap.CommentRequests, names.At(entry).Name, max(each, 1)))
 	}
 	return all
 }
