@@ -121,7 +121,7 @@ func printStuck(p *terminal.Printer, s engine.Stuck, top int) error {
 		p.Line("Not all virtual threads that wait are seen: %s.", s.VirtualUnknown)
 	}
 	if s.LocksUnknown != "" {
-		p.Line("Who owns locks of java.util.concurrent is not known: %s.", s.LocksUnknown)
+		p.Line("Who owns some locks is not known: %s.", s.LocksUnknown)
 	}
 	for _, cycle := range s.Deadlocks {
 		p.Line("")

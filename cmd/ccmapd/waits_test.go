@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"encoding/json"
 	"fmt"
 	"os"
 	"os/exec"
@@ -15,7 +16,9 @@ import (
 	"github.com/ccmapd/ccmapd/ccmap"
 	"github.com/ccmapd/ccmapd/export"
 	"github.com/ccmapd/ccmapd/internal/daemon"
+	"github.com/ccmapd/ccmapd/internal/jvm/jvmtest"
 	"github.com/ccmapd/ccmapd/internal/programtest"
+	"github.com/ccmapd/ccmapd/internal/testrun"
 	"github.com/ccmapd/ccmapd/sampler/engine"
 )
 
@@ -66,6 +69,56 @@ func TestWaitsWithoutPerf(t *testing.T) {
 	}
 	out, err := withoutPerf("run", "--event", "wait", "-o", "wait.json", "--", ccmapd, "demo-workload", "-d", "1s", "-rest", "5ms")
 	hasWaits(t, filepath.Join(dir, "wait.json"), engine.Wait, out, err)
+}
+
+// TestWaitsOfOwnJVM: an ordinary user sees what virtual threads of a JVM of their own wait for, by stuck and by attach. Where
+// the kernel refuses to read its memory, as Yama's scope 1 does, and of another user's JVM, they are told so.
+func TestWaitsOfOwnJVM(t *testing.T) {
+	t.Parallel()
+	needRoot(t)
+	jdks := jvmtest.JDKs(t)
+	jdk := jdks[len(jdks)-1]
+	if jdk.Name != "25" {
+		testrun.Lacks(t, "no JDK 25")
+	}
+	self, err := exec.LookPath(lessName)
+	if err != nil {
+		t.Fatal(err)
+	}
+	less, ccmapd := programtest.Copy(t, self, lessName), programtest.Copy(t, self, "ccmapd")
+	own, others := fmt.Sprint(jdk.StartAs(t, nobody, "Rests", "80").PID), fmt.Sprint(jdk.StartAs(t, javaUser, "Rests", "8").PID)
+	scope, _ := os.ReadFile("/proc/sys/kernel/yama/ptrace_scope")
+	if mayAttach := len(scope) == 0 || scope[0] == '0'; mayAttach {
+		r := runAsNobody(t, ccmapd, "stuck", own, "--longer", "300ms", "--json")
+		var s engine.Stuck
+		if err := json.Unmarshal([]byte(r.stdout), &s); err != nil || r.code != 0 || s.VirtualUnknown != "" || s.LocksUnknown != "" {
+			t.Fatalf("%v: %+v", err, r)
+		}
+		virtual := 0
+		for _, g := range s.Groups {
+			if g.Some[0].Virtual {
+				virtual += g.Tasks
+			}
+		}
+		if virtual < 80 || len(s.Deadlocks) != 1 {
+			t.Errorf("%d virtual threads, %d deadlocks", virtual, len(s.Deadlocks))
+		}
+		r = runAsNobody(t, ccmapd, "attach", own, "--event", "wall", "-d", "500ms", "-o", "-")
+		if r.code != 0 || !strings.Contains(r.stdout, "Rests.parks") {
+			t.Errorf("attach: %d\n%s", r.code, r.stderr)
+		}
+	}
+	refused := fmt.Sprint("call=", unix.SYS_PROCESS_VM_READV)
+	for what, line := range map[string][]string{
+		"stuck, refused": {less, refused, "stuck", own, "--longer", "300ms"}, "attach, refused": {less, refused, "attach", own, "--event", "wall", "-d", "1s"},
+		"stuck, another's": {ccmapd, "stuck", others, "--longer", "300ms"}, "attach, another's": {ccmapd, "attach", others, "--event", "wall", "-d", "1s"},
+	} {
+		r := runAsNobody(t, line[0], line[1:]...)
+		t.Logf("%s: %d %s", what, r.code, r.stderr)
+		if r.code != exitPermission || strings.Contains(r.stdout, "Rests") {
+			t.Errorf("%s: %+v", what, r)
+		}
+	}
 }
 
 // TestServedWaits: a daemon samples the waits of a target beside its CPU time, into another map, which views and formats have

@@ -20,7 +20,7 @@ func (j JDK) StartNested(t testing.TB, class string) *JVM {
 
 // StartAs is [JDK.Start] for a JVM of another user. Only root may. The JVM's directory, which has its
 // temporary files, is that user's.
-func (j JDK) StartAs(t testing.TB, user uint32, class string) *JVM {
+func (j JDK) StartAs(t testing.TB, user uint32, class string, args ...string) *JVM {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "ccmapd-jvmtest-") // only root may enter t.TempDir
 	if err != nil {
@@ -30,7 +30,8 @@ func (j JDK) StartAs(t testing.TB, user uint32, class string) *JVM {
 	if err := os.Chown(dir, int(user), int(user)); err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.Command(filepath.Join(j.Home, "bin/java"), "-XX:-UsePerfData", "-Xlog:disable", "-Djava.io.tmpdir="+dir, "-cp", Classes(t), class)
+	line := append([]string{"-XX:-UsePerfData", "-Xlog:disable", "-Djava.io.tmpdir=" + dir, "-cp", Classes(t), class}, args...)
+	cmd := exec.Command(filepath.Join(j.Home, "bin/java"), line...)
 	cmd.Dir, cmd.Stderr = dir, os.Stderr
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: user, Gid: user}}
 	return run(t, cmd)

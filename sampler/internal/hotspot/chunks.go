@@ -185,7 +185,7 @@ func (v *virtualThreads) text(at uint64) string {
 		return ""
 	}
 	o := v.copies([]uint64{at}, max(v.l.text, v.l.coder)&^7+8)[0]
-	value, isLatin := v.ref(o, v.l.text), byte(o.word(v.l.coder&^7)>>(8*(v.l.coder&7))) == 0
+	value, isLatin := v.ref(o, v.l.text), o.octet(v.l.coder) == 0
 	head := v.copies([]uint64{value}, v.l.array.length&^7+8)[0]
 	raw := make([]byte, min(mostThreadName, max(0, int(head.number(v.l.array.length)))))
 	if len(raw) == 0 || v.memory.Read(value+v.l.array.length+4, raw) != nil {

@@ -29,6 +29,10 @@ type heapLayout struct {
 	oop   packed // pointers in objects
 	klass packed // an object's pointer to its class
 	class uint64 // offset of that pointer
+
+	mark      uint64 // of an object's mark word
+	monitored uint64 // its lowest two bits, of an object that has a monitor
+	tabled    bool   // a table has the monitors of objects; else the other bits of the mark
 }
 
 // packed is how pointers are written that may have fewer bits than addresses.
@@ -89,6 +93,7 @@ func newHeapLayout(vm *vmstructs.VM, is func(flag string) bool) (heapLayout, err
 		active: q.Offset("CollectedHeap._is_stw_gc_active", "CollectedHeap._is_gc_active"),
 		oop:    packed{bits: 64}, klass: packed{bits: 64},
 		class: q.Offset("oopDesc._metadata._klass"),
+		mark:  q.Offset("oopDesc._mark"), monitored: uint64(q.Const("markWord::monitor_value")), tabled: is("UseObjectMonitorTable"),
 	}
 	if is("UseCompressedOops") {
 		l.oop = packedBy(vm, q, 32, "CompressedOops._base", "CompressedOops._narrow_oop._base", "CompressedOops._shift", "CompressedOops._narrow_oop._shift")
@@ -104,8 +109,8 @@ func newHeapLayout(vm *vmstructs.VM, is func(flag string) bool) (heapLayout, err
 		l.class, l.klass.from, l.klass.bits = q.Offset("oopDesc._mark"), uint(max(from, 0)), uint(64-max(from, 0))
 	}
 	const most = 1 << 12 // of an offset
-	if q.Err() == nil && max(l.active, l.collections, l.class) > most {
-		return l, fmt.Errorf("offsets of %d bytes in the JVM's tables: %w", max(l.active, l.collections, l.class), vmstructs.ErrUnsupported)
+	if at := max(l.active, l.collections, l.class, l.mark); q.Err() == nil && at > most {
+		return l, fmt.Errorf("offsets of %d bytes in the JVM's tables: %w", at, vmstructs.ErrUnsupported)
 	}
 	return l, q.Err()
 }

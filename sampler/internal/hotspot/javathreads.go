@@ -390,7 +390,8 @@ func (ts *JavaThreads) Name(task uint64) string {
 
 // Owner returns the thread that owned a monitor at the last census; 0: none, or it is not known.
 func (ts *JavaThreads) Owner(monitor uint64) (tid uint32) {
-	if at, known := ts.rest.Owner(monitor, ts.last); known {
+	m := ts.rest.Monitor(monitor)
+	if at, known := ts.rest.Owner(&m, ts.last); known {
 		return ts.last[at].TID
 	}
 	return 0

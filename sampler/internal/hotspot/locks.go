@@ -1,6 +1,7 @@
 package hotspot
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 
@@ -8,11 +9,12 @@ import (
 	"github.com/ccmapd/ccmapd/sampler/internal/hotspot/unwind"
 )
 
-// Lock is a lock of java.util.concurrent that a thread owns alone.
+// Lock is what threads wait for: a lock of java.util.concurrent that a thread owns alone, or a monitor.
 type Lock struct {
-	Addr  uint64 // of its synchronizer, until the next collection moves it
-	Class string // of its synchronizer: a foreign text
-	Owner uint64 // the task that owns it: see [VirtualID]
+	Addr    uint64 // of its synchronizer, or of the monitor's object, until the next collection moves it
+	Class   string // of that: a foreign text; "": not known
+	Monitor bool
+	Owner   uint64 // the task that owns it: see [VirtualID]; 0: not known, of a monitor
 }
 
 // Classes of the JDK that tell what a thread is parked for, and who owns that.
@@ -28,8 +30,9 @@ const (
 )
 
 // Locks returns the locks that threads were parked for at the last census, by thread: those that a thread owns alone, as
-// a ReentrantLock or the writer's half of a ReentrantReadWriteLock. Left out is what has no such owner, and what changed
-// meanwhile. It fails where objects cannot be read.
+// a ReentrantLock or the writer's half of a ReentrantReadWriteLock; and the monitors that they waited to enter. Left out
+// is what has no such owner, and what changed meanwhile. It fails where objects cannot be read. With monitors of virtual
+// threads that cannot be found it has all others, and an error.
 //
 // A thread notes in parkBlocker what it parks for. That is a lock if its class descends from the JDK's class of
 // synchronizers with an owner, which notes it in exclusiveOwnerThread.
@@ -40,29 +43,33 @@ func (ts *JavaThreads) Locks() (map[uint64]Lock, error) {
 	var found map[uint64]Lock
 	var failed error
 	err := ts.heap.still(func() {
-		r := lockReader{heap: ts.heap, table: ts.p.classes, met: make(map[uint64]lineage), left: mostLooked}
+		r := lockReader{heap: ts.heap, table: ts.p.classes, rest: ts.rest, met: make(map[uint64]lineage), left: mostLooked}
 		if ts.virtual != nil && ts.virtual.found && ts.virtual.current(ts.last) {
 			r.virtual = ts.virtual
 		}
-		found, failed = r.read(ts.last)
+		found = make(map[uint64]Lock)
+		failed = errors.Join(r.read(ts.last, found), r.readMonitors(ts.last, found))
 	})
-	if err == nil {
-		err = failed
-	}
 	if err != nil {
 		return nil, fmt.Errorf("read objects of the JVM: %w", err)
 	}
-	return found, nil
+	if failed != nil {
+		failed = fmt.Errorf("read objects of the JVM: %w", failed)
+	}
+	return found, failed
 }
 
-// lockReader reads what threads are parked for, within one time without a collection.
+// lockReader reads what threads wait for, within one time without a collection.
 type lockReader struct {
 	*heap
 	table *classes.Table
+	rest  *unwind.AtRest
 	met   map[uint64]lineage // by Klass*
 	left  int                // classes that may be looked at
 
 	virtual *virtualThreads // nil: none is known
+
+	locked map[uint64]uint64 // see lockedBy
 }
 
 // lineage is what a class descends from.
@@ -71,16 +78,16 @@ type lineage struct {
 	thread, lock *classes.Class // the JDK's own, if it descends from them
 }
 
-// read returns the locks that threads are parked for.
-func (r *lockReader) read(threads []unwind.JavaThread) (map[uint64]Lock, error) {
+// read adds the locks that threads are parked for.
+func (r *lockReader) read(threads []unwind.JavaThread, found map[uint64]Lock) error {
 	objects, current := r.objects(threads)
 	parked, ids := r.parked(threads, current)
 	if r.virtual != nil {
-		parked, ids = r.virtual.parked(parked, ids)
+		parked, ids = r.virtual.those((*virtual).mayWaitForLock, parked, ids)
 	}
 	blocked, err := r.field(parked, func(l lineage) *classes.Class { return l.thread }, "parkBlocker", "Ljava/lang/Object;")
 	if err != nil || blocked == 0 || len(parked) == 0 {
-		return nil, err
+		return err
 	}
 	blockers := r.refs(parked, blocked)
 	kinds := r.classesOf(blockers)
@@ -91,9 +98,9 @@ func (r *lockReader) read(threads []unwind.JavaThread) (map[uint64]Lock, error) 
 	}
 	owned, err := r.field(blockers, func(l lineage) *classes.Class { return l.lock }, "exclusiveOwnerThread", "Ljava/lang/Thread;")
 	if err != nil || owned == 0 {
-		return nil, err
+		return err
 	}
-	owners, found := r.refs(blockers, owned), make(map[uint64]Lock)
+	owners := r.refs(blockers, owned)
 	r.addVirtual(objects, owners)
 	again, ownersAgain := r.refs(parked, blocked), r.refs(blockers, owned)
 	for i, lock := range blockers {
@@ -102,7 +109,7 @@ func (r *lockReader) read(threads []unwind.JavaThread) (map[uint64]Lock, error) 
 			found[ids[i]] = Lock{Addr: lock, Class: r.lineage(kinds[i]).class.Name, Owner: owner}
 		}
 	}
-	return found, nil
+	return nil
 }
 
 // objects returns the threads by their objects: by the java.lang.Thread of each, and by the virtual thread that it runs.
@@ -149,7 +156,7 @@ func (r *lockReader) addVirtual(byObject map[uint64]uint64, owners []uint64) {
 	for batch := range slices.Chunk(slices.Compact(unknown), batchOf) {
 		threads, _, _ := r.virtual.read(batch, 0)
 		for i := range threads {
-			if _, known := r.virtual.placeOf[threads[i].id]; known {
+			if r.virtual.knows(threads[i].id) {
 				byObject[batch[i]] = virtualTask | threads[i].id
 			}
 		}

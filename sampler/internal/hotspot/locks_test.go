@@ -16,12 +16,13 @@ import (
 	"github.com/ccmapd/ccmapd/sampler/internal/hotspot/unwind"
 )
 
-// locksOwners are who owns what threads of the program Locks are parked for.
+// locksOwners are who owns what threads of the program Locks wait for.
 var locksOwners = map[string]string{
-	"wanter-0": "keeper", "wanter-1": "keeper", "reads-too": "writer", "left": "right", "right": "left", "enterer": "locker",
+	"wanter-0": "keeper", "wanter-1": "keeper", "reads-too": "writer", "left": "right", "right": "left",
+	"enterer": "locker", "locker": "enterer",
 }
 
-// ownersOf returns who owns what threads are parked for, by name.
+// ownersOf returns who owns what threads wait for, by name.
 func ownersOf(t testing.TB, ts *JavaThreads) (map[string]string, error) {
 	t.Helper()
 	if err := ts.Refresh(); err != nil {
@@ -31,7 +32,9 @@ func ownersOf(t testing.TB, ts *JavaThreads) (map[string]string, error) {
 	locks, err := ts.Locks()
 	owners := map[string]string{}
 	for tid, l := range locks {
-		owners[ts.Name(tid)] = ts.Name(l.Owner)
+		if l.Owner != 0 {
+			owners[ts.Name(tid)] = ts.Name(l.Owner)
+		}
 	}
 	return owners, err
 }

@@ -26,6 +26,8 @@ func (o object) word(at uint64) uint64 {
 	return binary.LittleEndian.Uint64(o[at:])
 }
 
+func (o object) octet(at uint64) uint8 { return uint8(o.word(at&^7) >> (8 * (at & 7))) }
+
 // copies returns the first bytes of objects, until the next call; none of one that cannot be read. The size is one of whole
 // words.
 func (h *heap) copies(objects []uint64, size uint64) []object {
@@ -116,6 +118,11 @@ func lookUp[T any](c *classList, class string, look func(*classes.Class) (T, err
 // field returns where objects of a class have a field.
 func (c *classList) field(class, name, descriptor string) uint64 {
 	return lookUp(c, class, func(of *classes.Class) (uint64, error) { return c.table.Field(of, name, descriptor) })
+}
+
+// added returns where objects of a class have a field that the JVM has added.
+func (c *classList) added(class, name, descriptor string) uint64 {
+	return lookUp(c, class, func(of *classes.Class) (uint64, error) { return c.table.Added(of, name, descriptor) })
 }
 
 // static returns a static field of a class.

@@ -56,6 +56,7 @@ type virtual struct {
 	census uint32 // that has met it
 	state  virtualState
 	seq    uint8 // rises when it goes on
+	locked uint8 // objects that it has locked without monitors
 }
 
 // trace is what tells a wait from the next one.
@@ -98,6 +99,7 @@ type virtualLayout struct {
 	tail, mounted                 uint64 // in a Continuation
 	parent, size, sp, bottom      uint64 // in a StackChunk, in words
 	words                         uint64 // of the stack, behind its fields
+	queued                        queuedLayout
 	text, coder                   uint64 // in a String
 
 	hash, key, next  uint64 // in a node of a map
@@ -194,6 +196,7 @@ func (v *virtualThreads) learn(c *classList) error {
 	if l.untracked = !c.has(trackedClass); !l.untracked {
 		l.roots = c.static(trackedClass, "VTHREADS", "Ljava/util/Set;")
 	}
+	l.queued = newQueuedLayout(c)
 	if err := errors.Join(c.err, q.Err()); err != nil {
 		return err
 	}
@@ -206,7 +209,8 @@ func (v *virtualThreads) measure(l virtualLayout) error {
 	extent := func(fields ...uint64) uint64 { return slices.Max(fields)&^7 + 8 }
 	class := v.heap.l.class
 	l.threadSize, l.contSize = extent(class, l.id, l.name, l.scopes, l.state, l.cont), extent(class, l.tail, l.mounted)
-	l.chunkSize, l.nodeSize = extent(class, l.parent, l.size, l.sp, l.bottom), extent(class, l.hash, l.key, l.next)
+	l.chunkSize = extent(class, l.parent, l.size, l.sp, l.bottom, l.queued.locked, l.queued.flags)
+	l.nodeSize = extent(class, l.hash, l.key, l.next)
 	q := v.p.vm.Query()
 	shape, reserved := q.Offset("Klass._layout_helper"), q.Offset("CollectedHeap._reserved")
 	start, size := q.Offset("MemRegion._start"), q.Offset("MemRegion._word_size")
@@ -296,6 +300,12 @@ func (v *virtualThreads) put(t *virtual) {
 	v.places[place], v.placeOf[t.id] = *t, place
 }
 
+// knows reports whether a virtual thread is one of the places.
+func (v *virtualThreads) knows(id uint64) bool {
+	_, known := v.placeOf[id]
+	return known
+}
+
 // continues reports whether a virtual thread is taken to be in the same wait.
 func (t *virtual) continues(now *virtual) bool {
 	switch {
@@ -329,19 +339,24 @@ func (t *virtual) task(task *process.Task) bool {
 	return t.id != 0 && t.state != mounted
 }
 
-// mostParked bounds the virtual threads whose locks are looked for.
+// mostParked bounds the virtual threads whose locks are looked for, of each kind.
 const mostParked = 1 << 16
 
-// parked appends the virtual threads that may wait for a lock, and who they are.
-func (v *virtualThreads) parked(objects, ids []uint64) (_, _ []uint64) {
+// those appends the virtual threads of some kind, and who they are.
+func (v *virtualThreads) those(are func(*virtual) bool, objects, ids []uint64) (_, _ []uint64) {
 	most := len(objects) + mostParked
 	for i := range v.places {
-		if t := &v.places[i]; (t.state == isParked || t.state == parksFor) && t.epoch == v.epoch && len(objects) < most {
+		if t := &v.places[i]; t.state > begins && t.epoch == v.epoch && are(t) && len(objects) < most {
 			objects, ids = append(objects, t.object), append(ids, virtualTask|t.id)
 		}
 	}
 	return objects, ids
 }
+
+// Kinds of virtual threads, for those.
+func (t *virtual) mayWaitForLock() bool { return t.state == isParked || t.state == parksFor }
+func (t *virtual) entersMonitor() bool  { return t.state == enters }
+func (t *virtual) hasLocked() bool      { return t.locked > 0 }
 
 // stateOf returns the state by the JDK's number.
 func (l *virtualLayout) stateOf(number int32) virtualState { return l.states[number&^l.suspended] }
@@ -366,7 +381,7 @@ func (v *virtualThreads) read(objects []uint64, epoch uint32) (threads []virtual
 		}
 	}
 	for i, o := range v.copies(conts, l.contSize) {
-		if o != nil && byte(o.word(l.mounted&^7)>>(8*(l.mounted&7))) == 0 {
+		if o != nil && o.octet(l.mounted) == 0 {
 			chunks[i] = v.ref(o, l.tail)
 		}
 	}
@@ -389,7 +404,7 @@ func (v *virtualThreads) readTraces(threads []virtual, chunks []uint64) {
 			}
 			continue
 		}
-		threads[i].wait.sp = o.number(v.l.sp)
+		threads[i].wait.sp, threads[i].locked = o.number(v.l.sp), v.l.queued.lockedIn(o)
 		from[i] = piece.SP - unwind.ChunkLinks
 		bufs[i] = v.traces[traceBytes*i:][:min(traceBytes, piece.End-from[i])]
 	}

@@ -25,22 +25,18 @@ import (
 	"github.com/ccmapd/ccmapd/sampler/internal/hotspot/unwind"
 )
 
-// dumped is a JVM's own dump of its threads, in JSON.
+// dumped is a thread in a JVM's own dump.
 type dumped struct {
-	ThreadDump struct {
-		ThreadContainers []struct {
-			Threads []struct {
-				TID     string
-				Name    string
-				Virtual bool
-				Stack   []string
-			}
-		}
-	}
+	TID           string
+	Name          string
+	Virtual       bool
+	Stack         []string
+	BlockedOn     string
+	MonitorsOwned []struct{ Locks []string }
 }
 
-// dumpVirtual returns the methods of each virtual thread of a JVM, innermost first, as the JVM tells.
-func dumpVirtual(t testing.TB, jdk jvmtest.JDK, jvm *jvmtest.JVM) map[string][]string {
+// dumpThreads returns the JVM's own dump of its threads.
+func dumpThreads(t testing.TB, jdk jvmtest.JDK, jvm *jvmtest.JVM) (all []dumped) {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "ccmapd-dump-") // jcmd wants a path without marks
 	if err != nil {
@@ -56,26 +52,35 @@ func dumpVirtual(t testing.TB, jdk jvmtest.JDK, jvm *jvmtest.JVM) map[string][]s
 	if err != nil {
 		t.Fatal(err)
 	}
-	var d dumped
+	var d struct {
+		ThreadDump struct{ ThreadContainers []struct{ Threads []dumped } }
+	}
 	if err := json.Unmarshal(raw, &d); err != nil {
 		t.Fatal(err)
 	}
-	stacks := map[string][]string{}
 	for _, c := range d.ThreadDump.ThreadContainers {
-		for _, thread := range c.Threads {
-			if !thread.Virtual {
-				continue
-			}
-			var names []string
-			for _, line := range thread.Stack { // "java.base/java.lang.Thread.sleep(Thread.java:509)"
-				name, _, _ := strings.Cut(line, "(")
-				if _, rest, found := strings.Cut(name, "/"); found {
-					name = rest
-				}
-				names = append(names, name)
-			}
-			stacks[thread.TID] = names
+		all = append(all, c.Threads...)
+	}
+	return all
+}
+
+// dumpVirtual returns the methods of each virtual thread of a JVM, innermost first, as the JVM tells.
+func dumpVirtual(t testing.TB, jdk jvmtest.JDK, jvm *jvmtest.JVM) map[string][]string {
+	t.Helper()
+	stacks := map[string][]string{}
+	for _, thread := range dumpThreads(t, jdk, jvm) {
+		if !thread.Virtual {
+			continue
 		}
+		var names []string
+		for _, line := range thread.Stack { // "java.base/java.lang.Thread.sleep(Thread.java:509)"
+			name, _, _ := strings.Cut(line, "(")
+			if _, rest, found := strings.Cut(name, "/"); found {
+				name = rest
+			}
+			names = append(names, name)
+		}
+		stacks[thread.TID] = names
 	}
 	return stacks
 }

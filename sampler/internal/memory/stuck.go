@@ -43,7 +43,7 @@ type Stuck struct {
 	Groups    []StuckGroup  `json:"groups"`  // most tasks first
 	Deadlocks [][]StuckTask `json:"deadlocks"`
 
-	LocksUnknown   string `json:"locks_unknown,omitempty"`   // why owners of locks of java.util.concurrent are not known
+	LocksUnknown   string `json:"locks_unknown,omitempty"`   // why owners of locks of java.util.concurrent, or of some monitors, are not known
 	VirtualUnknown string `json:"virtual_unknown,omitempty"` // why virtual threads without a carrier are not known, or not all
 }
 
@@ -67,8 +67,8 @@ type StuckTask struct {
 	ID      uint64 `json:"id"`                // of the goroutine, or of the thread as the kernel has it
 	Virtual bool   `json:"virtual,omitempty"` // it is a virtual thread without a carrier: the ID is Java's
 	Name    string `json:"name,omitempty"`    // of the thread
-	Monitor string `json:"monitor,omitempty"`
-	Lock    string `json:"lock,omitempty"` // of java.util.concurrent: its class and its address
+	Monitor string `json:"monitor,omitempty"` // its object's class and address, or its own address
+	Lock    string `json:"lock,omitempty"`    // of java.util.concurrent: its class and its address
 }
 
 // StuckFrame is a call.
@@ -89,14 +89,15 @@ type StuckOwner struct {
 // owners are tasks that wait for monitors and locks of each other.
 type owners interface {
 	Owner(monitor uint64) (tid uint32)
-	Locks() (map[uint64]hotspot.Lock, error) // that tasks are parked for
+	Locks() (map[uint64]hotspot.Lock, error) // and monitors that tasks wait for; with an error some may be missing
 	Name(id uint64) string
 }
 
 // lock is what a thread waits for.
 type lock struct {
-	addr  uint64 // 0: nothing that is known
-	class string // of a lock of java.util.concurrent; "": a monitor
+	addr      uint64 // 0: nothing that is known
+	class     string // "": not known, of a monitor
+	isMonitor bool
 }
 
 // FindStuck watches a process for a time, and returns what has waited for long. A wait is proved by the same number at
@@ -158,7 +159,7 @@ type vigil struct {
 	groups map[groupKey]int
 	locks  map[uint64]lock // that tasks wait for, by ID, of a JVM
 	owner  map[lock]uint64 // ID of the task; 0: not known
-	failed error           // why locks of java.util.concurrent are not in them
+	failed error           // why some locks are not in them
 }
 
 // watched is what is known of the task in a place.
@@ -300,7 +301,8 @@ func (v *vigil) collect(ctx context.Context) {
 	}
 	for i := range v.found.Groups {
 		g := &v.found.Groups[i]
-		if g.Reason, g.Labels, g.Frames = v.describeStack(g.stack); g.Reason == parked && v.failed != nil {
+		g.Reason, g.Labels, g.Frames = v.describeStack(g.stack)
+		if v.failed != nil && (g.Reason == parked || g.Reason == reasonMonitor && g.Owner == nil) {
 			v.found.LocksUnknown = v.failed.Error()
 		}
 	}
@@ -361,11 +363,17 @@ func (v *vigil) nameOf(id uint64, l lock) StuckTask {
 	if o, ok := v.all.(owners); ok {
 		t.Name = o.Name(id)
 	}
-	switch {
-	case l.class != "":
-		t.Lock = fmt.Sprintf("%s@%#x", l.class, l.addr)
-	case l.addr != 0:
-		t.Monitor = fmt.Sprintf("%#x", l.addr)
+	if l.addr == 0 {
+		return t
+	}
+	what := fmt.Sprintf("%#x", l.addr)
+	if l.class != "" {
+		what = l.class + "@" + what
+	}
+	if l.isMonitor {
+		t.Monitor = what
+	} else {
+		t.Lock = what
 	}
 	return t
 }
@@ -401,9 +409,9 @@ func (v *vigil) findOwners() {
 		if w.tick != v.ticks || w.state < process.InSyscall {
 			continue
 		}
-		l, owner := lock{addr: w.lock}, func() uint64 { return uint64(of.Owner(w.lock)) }
-		if k, isParked := held[w.id]; isParked {
-			l, owner = lock{k.Addr, k.Class}, func() uint64 { return k.Owner }
+		l, owner := lock{addr: w.lock, isMonitor: true}, func() uint64 { return uint64(of.Owner(w.lock)) }
+		if k, isKnown := held[w.id]; isKnown {
+			l, owner = lock{k.Addr, k.Class, k.Monitor}, func() uint64 { return k.Owner }
 		}
 		if l.addr == 0 {
 			continue

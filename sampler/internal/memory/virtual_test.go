@@ -43,7 +43,7 @@ func TestStuckVirtual(t *testing.T) {
 					t.Errorf("%s: %+v, want %s", method, g, want)
 				}
 			}
-			for method, want := range map[string]StuckTask{"Rests.locks": {Name: "holder"}, "Rests.wants": {Name: "keeper", Virtual: true}} {
+			for method, want := range map[string]StuckTask{"Rests.locks": {Name: "holder"}, "Rests.enters": {Name: "holder"}, "Rests.wants": {Name: "keeper", Virtual: true}} {
 				o := groups[method].Owner
 				if o == nil || o.Name != want.Name || o.Virtual != want.Virtual || o.Reason != "[sleep]" {
 					t.Errorf("%s: owner %+v, want %+v", method, o, want)
@@ -54,6 +54,38 @@ func TestStuckVirtual(t *testing.T) {
 			}
 			if g, found := groups["Rests.goesOn"]; found {
 				t.Errorf("%+v", g)
+			}
+		})
+	}
+}
+
+// TestStuckEnters: virtual threads that wait for a monitor have its class and its owner, which may be a virtual thread,
+// too, and so may deadlocks.
+func TestStuckEnters(t *testing.T) {
+	for _, flags := range [][]string{nil, {"-XX:+UseSerialGC", "-XX:+UseCompactObjectHeaders"}} {
+		t.Run(strings.Join(flags, ""), func(t *testing.T) {
+			jvm := with25(t).Start(t, append(flags, "-Djdk.virtualThreadScheduler.parallelism=4"), "Enters")
+			s, err := FindStuck(t.Context(), StuckOptions{PID: jvm.PID, Longer: 500 * time.Millisecond})
+			if err != nil || s.VirtualUnknown != "" || s.LocksUnknown != "" {
+				t.Fatalf("%q, %q, %v", s.VirtualUnknown, s.LocksUnknown, err)
+			}
+			tasks := map[string]int{} // that wait, by monitor and its owner
+			for _, g := range s.Groups {
+				if o := g.Owner; o != nil && g.Reason == reasonMonitor {
+					class, _, _ := strings.Cut(o.Monitor, "@")
+					if slices.ContainsFunc(o.Frames, func(f StuckFrame) bool { return f.Method == "Enters.keeps" }) {
+						tasks[class+" "+o.Name] += g.Tasks
+					}
+				}
+			}
+			for of, want := range map[string]int{"Enters$Held holder": 5, "Enters$Slept sleeper": 5, "Enters$Inflated inflater": 5, "int[] arrayer": 4} {
+				if tasks[of] != want {
+					t.Errorf("%d wait for %s, want %d: %v", tasks[of], of, want, tasks)
+				}
+			}
+			want := []string{"guard lock, locker monitor", "left monitor, right monitor", "mixed monitor, plain monitor"}
+			if got := deadlocksOf(s); !slices.Equal(got, want) {
+				t.Errorf("deadlocks %q, want %q", got, want)
 			}
 		})
 	}

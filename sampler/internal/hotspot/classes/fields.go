@@ -20,6 +20,8 @@ type fieldLayout struct {
 	data       uint64 // in that array: where its numbers begin
 	count      uint64 // in a class: how many fields it declares, JDK 20 and earlier
 	compressed bool   // numbers are of one to five bytes: JDK 21 and later
+
+	symbols, manySymbols uint64 // address of the array of the JVM's own symbols, and its length; 0: not known
 }
 
 func newFieldLayout(vm *vmstructs.VM) fieldLayout {
@@ -31,12 +33,18 @@ func newFieldLayout(vm *vmstructs.VM) fieldLayout {
 		l.list, l.count, l.data = q.Offset("InstanceKlass._fields"), q.Offset("InstanceKlass._java_fields_count"), q.Offset("Array<u2>._data")
 	}
 	l.known = q.Err() == nil && max(l.pool, l.list, l.count, l.data) <= maxStructure
+	if many, ok := vm.Const("vmSymbols::SID_LIMIT"); ok && 0 < many && many <= 1<<16 {
+		var found bool
+		if l.symbols, found = vm.Static("Symbol._vm_symbols[0]"); found {
+			l.manySymbols = uint64(many)
+		}
+	}
 	return l
 }
 
-// A declared field of a class.
+// A field of a class.
 type field struct {
-	name, descriptor uint16 // slots of the constant pool
+	name, descriptor uint16 // slots of the constant pool or, of a field that the JVM has added, numbers of its own symbols
 	offset           uint64 // bytes from the object's beginning; of a static one, from the class's own object
 	initial          uint16 // slot of a constant's value; 0: none, or not known
 	static           bool
@@ -61,6 +69,35 @@ func (t *Table) Static(c *Class, name, descriptor string) (offset uint64, err er
 	return f.offset, err
 }
 
+// Added returns where objects have a field that the JVM has added to a class, in bytes from the object's beginning. They
+// are known from JDK 21 on.
+func (t *Table) Added(c *Class, name, descriptor string) (offset uint64, err error) {
+	fields, err := t.fields(c)
+	if err != nil {
+		return 0, fmt.Errorf("read the fields of %s: %w", c.Name, err)
+	}
+	for _, f := range fields.added {
+		if !f.static && 0 < f.offset && f.offset <= maxOffset && t.ownSymbol(f.name) == name && t.ownSymbol(f.descriptor) == descriptor {
+			return f.offset, nil
+		}
+	}
+	return 0, fmt.Errorf("find %s.%s, a field of the JVM's own: %w", c.Name, name, errNoField)
+}
+
+// ownSymbol returns the text of one of the symbols that the JVM itself uses; "": it has no such symbol.
+func (t *Table) ownSymbol(number uint16) string {
+	l := &t.l.fields
+	if uint64(number) >= l.manySymbols {
+		return ""
+	}
+	at, err := t.word(l.symbols + 8*uint64(number))
+	if err != nil {
+		return ""
+	}
+	text, _ := t.symbol(at)
+	return text
+}
+
 // Constant returns the value of a constant of a class, an int.
 func (t *Table) Constant(c *Class, name string) (int32, error) {
 	f, pool, err := t.findField(c, name, "I", true)
@@ -75,11 +112,12 @@ func (t *Table) Constant(c *Class, name string) (int32, error) {
 
 // findField finds a field that a class itself declares.
 func (t *Table) findField(c *Class, name, descriptor string, static bool) (field, *pool, error) {
-	fields, pool, err := t.fields(c)
+	fields, err := t.fields(c)
 	if err != nil {
 		return field{}, nil, fmt.Errorf("read the fields of %s: %w", c.Name, err)
 	}
-	for _, f := range fields {
+	pool := fields.pool
+	for _, f := range fields.declared {
 		if f.static != static || f.offset == 0 || f.offset > maxOffset {
 			continue
 		}
@@ -93,35 +131,42 @@ func (t *Table) findField(c *Class, name, descriptor string, static bool) (field
 	return field{}, nil, fmt.Errorf("find %s.%s: %w", c.Name, name, errNoField)
 }
 
-// fields returns the fields that a class declares.
-func (t *Table) fields(c *Class) ([]field, *pool, error) {
+// fields are those of a class, without those that it inherits.
+type fields struct {
+	declared, added []field // by the class file, and by the JVM
+	pool            *pool
+}
+
+// fields returns the fields of a class.
+func (t *Table) fields(c *Class) (f fields, err error) {
 	l := &t.l.fields
 	if !l.known {
-		return nil, nil, errNoField
+		return f, errNoField
 	}
 	constants, err := t.word(c.Address + l.pool)
 	if err != nil {
-		return nil, nil, err
+		return f, err
 	}
-	pool, err := t.pool(constants)
-	if err != nil {
-		return nil, nil, err
+	if f.pool, err = t.pool(constants); err != nil {
+		return f, err
 	}
 	list, err := t.word(c.Address + l.list)
 	if err != nil {
-		return nil, nil, err
+		return f, err
 	}
-	if pool.holder != c.Address {
-		return nil, nil, errNotAClass
+	if f.pool.holder != c.Address {
+		return f, errNotAClass
 	}
 	if l.compressed {
-		return compressedFields(t.array(list, l.data, 1), t.l.numberOffset), pool, nil
+		f.declared, f.added = compressedFields(t.array(list, l.data, 1), t.l.numberOffset)
+		return f, nil
 	}
 	var count [2]byte
 	if err := t.memory().Read(c.Address+l.count, count[:]); err != nil {
-		return nil, nil, err
+		return f, err
 	}
-	return plainFields(t.array(list, l.data, 2), int(u16(count[:], 0))), pool, nil
+	f.declared = plainFields(t.array(list, l.data, 2), int(u16(count[:], 0)))
+	return f, nil
 }
 
 // plainFields decodes the fields of JDK 20 and earlier: six numbers of 16 bits each (oops/fieldInfo.hpp). The lowest two
@@ -139,16 +184,16 @@ func plainFields(raw []byte, count int) (fields []field) {
 	return fields
 }
 
-// compressedFields decodes the fields of JDK 21 and later: their number, that of the JVM's own, and for each its name,
+// compressedFields decodes the fields of JDK 21 and later: the number of declared and of added ones, and for each its name,
 // descriptor, offset, flags of the class file and of the JVM, and up to three more, which the JVM's flags announce
 // (oops/fieldInfo.inline.hpp). Fields from the first on that is not one are left out.
-func compressedFields(raw []byte, offset byte) (fields []field) {
+func compressedFields(raw []byte, offset byte) (declared, added []field) {
 	const valued = 1 << 0
 	const announced = valued | 1<<2 | 1<<4 // an initial value, a generic type, a group that contends
 	n := numbers{data: raw, offset: offset}
 	count := int(min(n.next(), maxFields))
-	n.next()
-	for len(fields) < count {
+	fields := make([]field, 0, min(count, len(raw)))
+	for all := count + int(min(n.next(), maxFields)); len(fields) < all; {
 		name, descriptor, at, access, flags := n.next(), n.next(), n.next(), n.next(), n.next()
 		var more [3]uint32
 		for i := range bits.OnesCount32(flags & announced) {
@@ -163,5 +208,6 @@ func compressedFields(raw []byte, offset byte) (fields []field) {
 		}
 		fields = append(fields, f)
 	}
-	return fields
+	declared = fields[:min(count, len(fields))]
+	return declared, fields[len(declared):]
 }

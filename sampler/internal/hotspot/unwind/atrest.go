@@ -214,20 +214,41 @@ func (a *AtRest) Stack(t *JavaThread, m *process.Moment, st *Stack) {
 	}
 }
 
+// Monitor is a monitor of an object, as it was at one instant.
+type Monitor struct {
+	Object uint64 // that it is of; 0: not known
+	Number uint64 // of the java.lang.Thread that owns it; 0: none, or it is not known by its number
+	Locked bool   // the owner has it among the objects that it has locked without a monitor
+
+	owner uint64 // as the JVM writes it
+}
+
+// Monitor reads a monitor.
+func (a *AtRest) Monitor(addr uint64) Monitor {
+	a.renewBudget(nil)
+	m := Monitor{Object: a.word(a.word(addr + a.r.object)), owner: a.word(addr + a.r.owner)}
+	const deflates = 2 // ObjectMonitor::DEFLATER_MARKER; threads have greater numbers (objectMonitor.hpp, JDK 24 and 25)
+	switch {
+	case m.owner == 0:
+	case m.owner == a.r.anonymous && a.r.lockBase != 0:
+		m.Locked = true
+	case a.r.ownerID != 0 && m.owner > deflates:
+		m.Number = m.owner
+	}
+	return m
+}
+
 // Owner returns the place in all of the thread that owns a monitor. It reports false if none does, or if it is not
 // known.
-func (a *AtRest) Owner(monitor uint64, all []JavaThread) (place int, known bool) {
-	a.renewBudget(nil)
-	owner := a.word(monitor + a.r.owner)
-	owns := func(t *JavaThread) bool { return t.Addr == owner || t.StackLeft(owner) > 0 } // the thread, or a lock on its stack
+func (a *AtRest) Owner(m *Monitor, all []JavaThread) (place int, known bool) {
+	owns := func(t *JavaThread) bool { return t.Addr == m.owner || t.StackLeft(m.owner) > 0 } // the thread, or a lock on its stack
 	switch {
-	case owner == 0:
+	case m.owner == 0:
 		return 0, false
-	case owner == a.r.anonymous && a.r.lockBase != 0:
-		object := a.word(a.word(monitor + a.r.object))
-		owns = func(t *JavaThread) bool { return t.hasLocked(object) }
+	case m.Locked:
+		owns = func(t *JavaThread) bool { return t.hasLocked(m.Object) }
 	case a.r.ownerID != 0:
-		owns = func(t *JavaThread) bool { return t.ownerID == owner }
+		owns = func(t *JavaThread) bool { return t.ownerID == m.owner }
 	}
 	for i := range all {
 		if all[i].TID != 0 && owns(&all[i]) {

@@ -194,7 +194,8 @@ func TestAtRestLies(t *testing.T) {
 		t.Fatalf("%d threads of %d, %d bytes", len(list), all, maxBytes-u.bytes)
 	}
 	threads := a.Read(list, nil)
-	if at, known := a.Owner(0x1000, threads); !known || at != 0 {
+	m := a.Monitor(0x1000)
+	if at, known := a.Owner(&m, threads); !known || at != 0 {
 		t.Errorf("owner %d, %v", at, known)
 	}
 }
@@ -235,7 +236,8 @@ func FuzzAtRest(f *testing.F) {
 					t.Fatalf("%+v", st)
 				}
 			}
-			if at, known := a.Owner(monitor, threads); known && at >= len(threads) {
+			m := a.Monitor(monitor)
+			if at, known := a.Owner(&m, threads); known && at >= len(threads) {
 				t.Fatalf("owner %d of %d", at, len(threads))
 			}
 		}
