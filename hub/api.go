@@ -22,7 +22,6 @@ import (
 	"github.com/ccmapd/ccmapd/hub/bucket"
 	"github.com/ccmapd/ccmapd/internal/advice"
 	"github.com/ccmapd/ccmapd/internal/contribution"
-	"github.com/ccmapd/ccmapd/internal/fanin"
 	"github.com/ccmapd/ccmapd/internal/fleet"
 )
 
@@ -38,6 +37,7 @@ func (h *Hub) routes(metrics prometheus.Gatherer) *http.ServeMux {
 	mux.Handle("POST /v1/nearest", h.handle(mayRead, h.nearest))
 	mux.Handle("GET /v1/best", h.handle(mayRead, h.best))
 	mux.Handle("GET /v1/fanin", h.handle(mayRead, h.fanin))
+	mux.Handle("POST /v1/fanin", h.handle(mayRead, h.faninOfMethods))
 	mux.Handle("GET /v1/methods", h.handle(mayRead, h.methods))
 	mux.Handle("GET /metrics", h.handle(mayRead, func(w http.ResponseWriter, r *http.Request, t token) error {
 		if !t.permits("*") {
@@ -363,52 +363,19 @@ func (h *Hub) nearest(w http.ResponseWriter, r *http.Request, t token) error {
 
 // servePart sends what is made of an aggregate.
 func (h *Hub) servePart(w http.ResponseWriter, r *http.Request, t token, name, kind string, make func(*ccmap.Snapshot) ([]byte, error)) error {
-	id, _, err := h.found(r, t)
+	id, m, err := h.found(r, t)
 	if err != nil {
 		return err
 	}
-	body, m, err := h.catalog.part(r.Context(), id, name, make)
-	if err != nil {
-		return changing(err)
+	var body []byte
+	if r.Header.Get("If-None-Match") != m.tag() { // else nothing is made
+		if body, m, err = h.catalog.part(r.Context(), id, name, make); err != nil {
+			return changing(err)
+		}
 	}
 	return answer(w, r, m, kind, func() ([]byte, error) { return body, nil })
 }
 
 func (h *Hub) methods(w http.ResponseWriter, r *http.Request, t token) error {
 	return h.servePart(w, r, t, "methods", "application/json", methodsOf)
-}
-
-// fanin sends the fan-in of a build as a file, or with ?method= of one method as JSON.
-func (h *Hub) fanin(w http.ResponseWriter, r *http.Request, t token) error {
-	q := r.URL.Query()
-	if !q.Has("method") {
-		return h.servePart(w, r, t, "fanin", "application/octet-stream", faninOf)
-	}
-	id, _, err := h.found(r, t)
-	if err != nil {
-		return err
-	}
-	body, _, err := h.catalog.part(r.Context(), id, "fanin", faninOf)
-	if err != nil {
-		return changing(err)
-	}
-	file, err := fanin.Open(body)
-	if err != nil {
-		return err
-	}
-	var hash uint64
-	if text := q.Get("body"); text != "" {
-		if _, err := fmt.Sscanf(text, "%x", &hash); err != nil {
-			return refuse(http.StatusBadRequest, "body %.20q is no number in hex", text)
-		}
-	}
-	found, known, err := file.Load(fanin.Key{Name: q.Get("method"), Signature: q.Get("signature"), Body: hash})
-	if err != nil {
-		return err
-	}
-	if !known {
-		return refuse(http.StatusNotFound, "the build has no such method, of that signature and body")
-	}
-	w.Header().Set("Content-Type", "application/json")
-	return json.NewEncoder(w).Encode(found)
 }

@@ -13,7 +13,6 @@ import (
 
 	"github.com/ccmapd/ccmapd/ccmap"
 	"github.com/ccmapd/ccmapd/hub/bucket"
-	"github.com/ccmapd/ccmapd/internal/fanin"
 	"github.com/ccmapd/ccmapd/internal/fleet"
 )
 
@@ -322,5 +321,3 @@ func methodsOf(s *ccmap.Snapshot) ([]byte, error) {
 	})
 	return json.Marshal(list)
 }
-
-func faninOf(s *ccmap.Snapshot) ([]byte, error) { return fanin.Encode(fanin.Of(s)), nil }

@@ -22,8 +22,9 @@ PROFILE is any profile, a file that 'fanin store' wrote, or @hub/build:TARGET[@B
 then the fan-in of the whole build is got from the hub of the fleet, at once, and methods
 are looked up in it here.
 
---shared has a second source. The one with more samples is used, method by method. If
-both are about equal, within the noise of samples, the profile's own is: it is fresher.
+--shared has a second source, which for @NAME is what the daemon keeps of the fleet. The
+one with more samples is used, method by method. If both are about equal, within the noise
+of samples, the profile's own is: it is fresher.
 Methods are the same if name, signature and code are; where the code of one is not known,
 name and signature. A method that neither source knows has no fan-in: that is an error.`
 
@@ -60,7 +61,22 @@ func newFanInCmds(env *environment) []subcommand {
 	cmd.AddCommand(store.Command)
 	own := func(args []string) []string { return slices.DeleteFunc(slices.Clone(firstProfile(args)), ofHub) }
 	all := func(args []string) []string { return slices.Concat(firstProfile(args), f.shared.sources(args)) }
-	return []subcommand{{cmd, f.shared.files.fetched(env, all, reading(own, noOutputs))}, store}
+	return []subcommand{{cmd, f.oneAtHub(f.shared.fetched(env, all, reading(own, noOutputs)))}, store}
+}
+
+// oneAtHub returns rights that first ask a hub for one method, if that is all that is wanted.
+func (f *fanInFlags) oneAtHub(then rights) rights {
+	return func(env *environment, cmd *cobra.Command, args []string) error {
+		if text, isRegexp := f.method(args); len(args) > 0 && ofHub(args[0]) && f.shared.where == "" && !isRegexp {
+			if err := env.toFetch(cmd); err != nil {
+				return err
+			}
+			if err := f.shared.files.fetch(cmd.Context(), env, args[0], text); err != nil {
+				return err
+			}
+		}
+		return then(env, cmd, args)
+	}
 }
 
 func (f *fanInFlags) run(env *environment, args []string) error {
@@ -68,14 +84,11 @@ func (f *fanInFlags) run(env *environment, args []string) error {
 	if err != nil {
 		return err
 	}
-	from := fanInFrom{own: own}
-	if f.shared.where != "" {
-		shared, err := f.shared.read(env, f.recency, own.build)
-		if err != nil {
-			return err
-		}
-		from.shared = &shared
+	shared, err := f.shared.read(env, f.recency, own.build)
+	if err != nil {
+		return err
 	}
+	from := fanInFrom{own, shared}
 	text, isRegexp := f.method(args)
 	answer, err := from.answer(text, isRegexp, f.limit)
 	switch {
@@ -146,11 +159,11 @@ type fanInCaller struct {
 
 // answer looks up the methods of a name or, if isRegexp, of a regular expression; without a text, all.
 func (from fanInFrom) answer(text string, isRegexp bool, limit uint) (a fanInAnswer, err error) {
-	a.Own = fanInOrigin{client.Name(from.own.where), len(from.own.List)}
+	a.Own = fanInOrigin{client.Name(from.own.where), from.own.methods}
 	var shared fanin.List
 	if from.shared != nil {
 		shared = from.shared.List
-		a.Shared = &fanInOrigin{client.Name(from.shared.where), len(shared)}
+		a.Shared = &fanInOrigin{client.Name(from.shared.where), from.shared.methods}
 	}
 	keys := fanin.Methods(from.own.List, shared)
 	if text != "" {

@@ -3,6 +3,8 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -28,10 +30,21 @@ func calls(samples int) *ccmap.Snapshot {
 	return m.Snapshot()
 }
 
-// hubWithFanIn is a hub that has the fan-in of one build. The requests it got are in asked.
-func hubWithFanIn(t *testing.T, file []byte, asked *[]string) {
+// hubWithFanIn is a hub that has the fan-in of one build, and answers to questions about methods what it is told to, or
+// that there is no such question. The requests it got are in asked.
+func hubWithFanIn(t *testing.T, file []byte, methods string, asked *[]string) {
 	t.Helper()
 	hub := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch what := r.Method + " " + r.URL.Path; {
+		case what == "POST /v1/fanin" && methods == "":
+			w.WriteHeader(http.StatusMethodNotAllowed)
+			return
+		case what == "POST /v1/fanin":
+			text, _ := io.ReadAll(r.Body)
+			*asked = append(*asked, string(text))
+			io.WriteString(w, methods)
+			return
+		}
 		*asked = append(*asked, r.URL.RequestURI())
 		if r.URL.Path == "/v1/fanin" {
 			w.Write(file)
@@ -52,7 +65,7 @@ func hubWithFanIn(t *testing.T, file []byte, asked *[]string) {
 // up in it. A file that is damaged is an error, whatever the hub says.
 func TestFanInOfHub(t *testing.T) {
 	var asked []string
-	hubWithFanIn(t, fanin.Encode(fanin.Of(calls(900))), &asked)
+	hubWithFanIn(t, fanin.Encode(fanin.Of(calls(900))), "", &asked)
 	own := filepath.Join(t.TempDir(), "own.json")
 	if err := export.WriteFile(own, calls(30)); err != nil {
 		t.Fatal(err)
@@ -80,11 +93,89 @@ func TestFanInOfHub(t *testing.T) {
 			t.Errorf("%s asks for %s", args, got)
 		}
 	}
-	hubWithFanIn(t, []byte("ccFi no such file"), &asked)
+	hubWithFanIn(t, []byte("ccFi no such file"), "", &asked)
 	for _, args := range []string{"fanin @hub/build:web", "fanin " + own + " --shared @hub/build:web", "contexts " + own + " area --shared @hub/build:web", "fanin @hub/build:other area"} {
 		var out bytes.Buffer
 		if code := run(strings.Fields(args), strings.NewReader(""), &out, &out); code != exitFailed || !strings.Contains(out.String(), "damaged") {
 			t.Errorf("%s: exit code %d, %s", args, code, &out)
+		}
+	}
+}
+
+// TestFanInOfOneMethod: a hub is asked for a method by its whole name, and for the file where it knows no such name, does
+// not understand the question, or answers with what cannot be.
+func TestFanInOfOneMethod(t *testing.T) {
+	const list, post = "/v1/builds?limit=500&target=web", ` {"methods":[{"method":"web.Shape.area"}]}`
+	const file = " /v1/fanin?build=1f0c&target=web&unit=cpu%2Fnanoseconds"
+	for answer, c := range map[string]struct{ want, asks string }{
+		`{"methods": 429, "list": [{"Name": "web.Shape.area", "Samples": 70, "Other": 30, "Callers": 21, "Listed": [{"Name": "a", "Samples": 40}]}]}`: {"called from more than 20 places, in 70 samples", list + post},
+		`{"methods": 429, "list": []}`: {"called from 2 places, in 900 samples", list + post + file},
+		`{"methods": 429, "list": [{"Name": "web.Shape.area", "Samples": 70, "Callers": 21}]}`: {"in 900 samples", list + post + file},
+		`<html>`: {"in 900 samples", list + post + file},
+		"":       {"in 900 samples", list + file},
+	} {
+		var asked []string
+		hubWithFanIn(t, fanin.Encode(fanin.Of(calls(900))), answer, &asked)
+		var out bytes.Buffer
+		code := run([]string{"fanin", "@hub/build:web", "web.Shape.area"}, strings.NewReader(""), &out, &out)
+		if code != exitOK || !strings.Contains(out.String(), c.want) || strings.Join(asked, " ") != c.asks {
+			t.Errorf("%.80s: exit code %d, asked for %s, says %s", answer, code, asked, &out)
+		}
+	}
+}
+
+// TestFanInByDefault: of a profile of a daemon, fanin, contexts and hints say what the daemon keeps of the fleet, unless
+// another source is named, or none. What cannot be read is left out, and said.
+func TestFanInByDefault(t *testing.T) {
+	t.Parallel()
+	var own bytes.Buffer
+	if err := export.Write(&own, export.JSON, calls(30)); err != nil {
+		t.Fatal(err)
+	}
+	of := func(name string, fans []byte, code int) func(http.ResponseWriter, *http.Request) {
+		return func(w http.ResponseWriter, r *http.Request) {
+			switch r.URL.Path {
+			case "/v1/p/live:" + name + "/map":
+				w.Write(own.Bytes())
+			case "/v1/p/live:" + name + "/fanin":
+				w.WriteHeader(code)
+				w.Write(fans)
+			default:
+				w.WriteHeader(http.StatusNotFound)
+			}
+		}
+	}
+	whole := fanin.Encode(fanin.Of(calls(900)))
+	for _, c := range []struct {
+		args    string
+		answer  func(http.ResponseWriter, *http.Request)
+		want    string
+		without string
+	}{
+		{"contexts @web area", of("web", whole, 200), "is called from 2 places in the whole fleet: of its calls that has 900 samples, and this profile 30.", "left out"},
+		{"contexts @web area --json", of("web", whole, 200), `"source": "the whole fleet"`, ""},
+		{"fanin @web area", of("web", whole, 200), "Shared: 900 samples, own: 30. The shared source is used: it has more.", ""},
+		{"hints @web", of("web", whole, 200), "No hints", "left out"},
+		{"contexts @web area", of("web", nil, 404), "web.Shape.area", "fleet"},
+		{"contexts @web area", of("web", nil, 503), "What the fleet knows of the callers is left out: ", "whole fleet"},
+		{"contexts @web area", of("web", []byte("ccFi no such file"), 200), "left out: read the whole fleet: damaged", "called from"},
+		{"contexts @web area --shared=", of("web", whole, 200), "web.Shape.area", "fleet"},
+		{"contexts @web area --event cpu", of("web", whole, 200), "in the whole fleet", "left out"},
+		{"contexts @web area --event wait", of("web", nil, 503), "no sample type", "left out"},
+		{"fanin @web area --shared @other", of("web", whole, 200), "404", "fleet"},
+	} {
+		socket := filepath.Join(t.TempDir(), "s")
+		listener, err := net.Listen("unix", socket)
+		if err != nil {
+			t.Fatal(err)
+		}
+		server := &http.Server{Handler: http.HandlerFunc(c.answer)}
+		go server.Serve(listener)
+		got := ccmapdAt(t, socket, strings.Fields(c.args)...)
+		server.Close()
+		text := got.stdout + got.stderr
+		if (got.code == exitOK) == (c.want == "404" || c.want == "no sample type") || !strings.Contains(text, c.want) || c.without != "" && strings.Contains(text, c.without) {
+			t.Errorf("%s: exit code %d, %s", c.args, got.code, text)
 		}
 	}
 }

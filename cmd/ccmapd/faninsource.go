@@ -16,8 +16,11 @@ import (
 	"github.com/ccmapd/ccmapd/ccmap/query"
 	"github.com/ccmapd/ccmapd/cmd/internal/usage"
 	"github.com/ccmapd/ccmapd/daemon/client"
+	"github.com/ccmapd/ccmapd/internal/advice"
 	"github.com/ccmapd/ccmapd/internal/fanin"
+	"github.com/ccmapd/ccmapd/internal/fleet"
 	"github.com/ccmapd/ccmapd/internal/store"
+	"github.com/ccmapd/ccmapd/internal/uplink"
 	"github.com/ccmapd/ccmapd/view"
 )
 
@@ -26,7 +29,8 @@ type fanInSource struct {
 	where string // as it was named
 	build string // that it is of; empty: not known
 	fanin.List
-	names *ccmap.Names // of a profile, which knows lines; nil: it is not a profile
+	methods int          // that it knows, of which List may have some
+	names   *ccmap.Names // of a profile, which knows lines; nil: it is not a profile
 }
 
 // fanInFiles are the files of fan-in that were got from the hub, by their names: whole, and before a command can
@@ -36,6 +40,7 @@ type fanInFiles map[string]hubFanIn
 type hubFanIn struct {
 	build string
 	file  []byte
+	found *fleet.Found[fanin.Entry] // in place of the file: the methods of a name
 }
 
 // mostFanIn bounds a file of fan-in, bytes.
@@ -48,7 +53,7 @@ func (f fanInFiles) fetched(env *environment, sources func(args []string) []stri
 			return err
 		}
 		for _, where := range sources(args) {
-			if err := f.fetch(cmd.Context(), env, where); err != nil {
+			if err := f.fetch(cmd.Context(), env, where, ""); err != nil {
 				return err
 			}
 		}
@@ -56,7 +61,11 @@ func (f fanInFiles) fetched(env *environment, sources func(args []string) []stri
 	}
 }
 
-func (f fanInFiles) fetch(ctx context.Context, env *environment, where string) error {
+// fetch gets a source. With the whole name of a method, that of a build of the hub may have its methods alone.
+func (f fanInFiles) fetch(ctx context.Context, env *environment, where, method string) error {
+	if _, has := f[where]; has {
+		return nil
+	}
 	name, isHub := strings.CutPrefix(where, hubRef)
 	if !isHub {
 		return env.fetch(ctx, where)
@@ -70,12 +79,35 @@ func (f fanInFiles) fetch(ctx context.Context, env *environment, where string) e
 	if err != nil {
 		return err
 	}
+	if found := env.methodAtHub(ctx, b, method); found != nil {
+		f[where] = hubFanIn{build: b.Build, found: found}
+		return nil
+	}
 	var file []byte
 	if err := hub.get(ctx, &file, ofBuild(b), "fanin"); err != nil {
 		return err
 	}
-	f[where] = hubFanIn{b.Build, file}
+	f[where] = hubFanIn{build: b.Build, file: file}
 	return nil
+}
+
+// methodAtHub asks a hub for the methods of a whole name; nil: the file of the build says more, for example which names
+// end so. A hub of before knows files alone.
+func (env *environment) methodAtHub(ctx context.Context, b fleet.Build, name string) *fleet.Found[fanin.Entry] {
+	if name == "" {
+		return nil
+	}
+	at := env.reader.Hub
+	h, err := uplink.New(uplink.Options{URL: at.URL, TokenFile: at.TokenFile, CAFile: at.CAFile})
+	if err != nil {
+		return nil
+	}
+	defer h.Close()
+	found, err := h.FanInOf(ctx, uplink.Build{Target: b.Target, Build: b.Build, Unit: b.Unit}, []fleet.Wanted{{Method: name}})
+	if err != nil || len(found.List) == 0 || fanin.List(found.List).Check() != nil {
+		return nil
+	}
+	return &found
 }
 
 // ofHub reports whether a source is a build of the hub.
@@ -83,7 +115,9 @@ func ofHub(where string) bool { return strings.HasPrefix(where, hubRef) }
 
 // read reads a source of fan-in.
 func (f fanInFiles) read(env *environment, where string, r recency) (fanInSource, error) {
-	if got, ok := f[where]; ok {
+	if got, ok := f[where]; ok && got.found != nil {
+		return fanInSource{where: where, build: got.build, List: got.found.List, methods: got.found.Methods}, nil
+	} else if ok {
 		s, err := readFanInFile(where, got.file)
 		s.build = got.build
 		return s, err
@@ -99,7 +133,8 @@ func (f fanInFiles) read(env *environment, where string, r recency) (fanInSource
 	if err != nil {
 		return fanInSource{}, err
 	}
-	return fanInSource{where, p.Meta().Target.BuildID, fanin.Of(p.Snapshot), p.Names()}, nil
+	all := fanin.Of(p.Snapshot)
+	return fanInSource{where, p.Meta().Target.BuildID, all, len(all), p.Names()}, nil
 }
 
 // beginsAsFanIn looks at the first bytes of what can be read again. A pipe is taken for a profile.
@@ -141,7 +176,7 @@ func (env *environment) readFanInFile(where string) (fanInSource, error) {
 
 func readFanInFile(where string, b []byte) (fanInSource, error) {
 	all, err := fanin.Read(b)
-	return fanInSource{where: where, List: all}, explainFanIn(where, err)
+	return fanInSource{where: where, List: all, methods: len(all)}, explainFanIn(where, err)
 }
 
 // explainFanIn adds what to do about a file of fan-in that cannot be read.
@@ -155,23 +190,59 @@ func explainFanIn(where string, err error) error {
 	return fmt.Errorf("read %s: %w", client.Name(where), err)
 }
 
-// sharedFlag is --shared: a source of fan-in beside the profile's own.
+// sharedFlag is --shared: a source of fan-in beside the profile's own. Without it, that of a profile of a daemon is what
+// the daemon keeps of the whole fleet, if it has any.
 type sharedFlag struct {
-	where string
-	files fanInFiles
+	where   string
+	files   fanInFiles
+	byFleet bool // nobody has named it: what cannot be used is left out
 }
 
 func (f *sharedFlag) register(cmd *cobra.Command) {
 	f.files = fanInFiles{}
-	cmd.Flags().StringVar(&f.where, "shared", "", "where this `SOURCE` has more samples, as @hub/build:TARGET, say from where calls come by it")
+	cmd.Flags().StringVar(&f.where, "shared", "",
+		"where this `SOURCE` has more samples, as @hub/build:TARGET, say from where calls come by it; @NAME has the daemon's")
 }
 
-// sources returns the source, if there is one.
+// sources returns the source, if one is named.
 func (f *sharedFlag) sources([]string) []string {
-	if f.where == "" {
+	if f.where == "" || f.byFleet {
 		return nil
 	}
 	return []string{f.where}
+}
+
+// fetched returns rights that first get sources which are not files here, and what the daemon of a profile keeps.
+func (f *sharedFlag) fetched(env *environment, sources func(args []string) []string, then rights) rights {
+	return f.files.fetched(env, sources, func(env *environment, cmd *cobra.Command, args []string) error {
+		if len(args) > 0 && !cmd.Flags().Changed("shared") {
+			f.ofDaemon(cmd.Context(), env, args[0])
+		}
+		return then(env, cmd, args)
+	})
+}
+
+// ofDaemon gets what a daemon keeps of the fleet's fan-in of a profile of CPU time, @NAME.
+func (f *sharedFlag) ofDaemon(ctx context.Context, env *environment, where string) {
+	daemon, ref, is := client.ParseDaemon(where)
+	if !is || daemon.URL != nil || ref == "" || cmp.Or(env.reader.Event, store.Event(ccmap.CPUTime)) != store.Event(ccmap.CPUTime) {
+		return
+	}
+	var file []byte
+	switch err := daemon.Get(ctx, &file, "p", client.FullRef(ref), "fanin"); {
+	case err == nil:
+		f.where, f.byFleet = fanin.OfFleet, true
+		f.files[f.where] = hubFanIn{file: file}
+	case advice.CodeOf(err) == advice.CodeNoTarget, errors.Is(err, client.ErrNoDaemon): // reading the profile says more
+	default:
+		f.leaveOut(env, err)
+	}
+}
+
+// leaveOut goes without what nobody has asked for.
+func (f *sharedFlag) leaveOut(env *environment, err error) {
+	f.where, f.byFleet = "", false
+	fmt.Fprintf(env.stderr, "What the fleet knows of the callers is left out: %v.\n", err)
 }
 
 // check refuses to read standard input twice, for a profile and for the source.
@@ -179,23 +250,29 @@ func (f *sharedFlag) check(args []string) error {
 	return checkStdinOnce(slices.Concat(firstProfile(args), f.sources(args)))
 }
 
-// read reads the source, and says if it is of another build than one's own.
-func (f *sharedFlag) read(env *environment, r recency, own string) (fanInSource, error) {
+// read reads the source, and says if it is of another build than one's own; nil: there is none.
+func (f *sharedFlag) read(env *environment, r recency, own string) (*fanInSource, error) {
+	if f.where == "" {
+		return nil, nil
+	}
 	shared, err := f.files.read(env, f.where, recency{sampleType: r.sampleType})
-	if err == nil && own != "" && shared.build != "" && own != shared.build {
+	switch {
+	case err != nil && f.byFleet:
+		f.leaveOut(env, err)
+		return nil, nil
+	case err != nil:
+		return nil, err
+	case own != "" && shared.build != "" && own != shared.build:
 		_, err = fmt.Fprintf(env.stderr, "%s is of build %s, and the profile of %s: methods whose code differs are not the same.\n",
 			client.Name(f.where), store.BuildName(shared.build), store.BuildName(own))
 	}
-	return shared, err
+	return &shared, err
 }
 
 // called returns what the shared source knows better of methods, by the seed's rule ([fanin.Better]).
 func (f *sharedFlag) called(env *environment, r recency, own *ccmap.Snapshot, methods []fanin.Key) ([]fanin.Called, error) {
-	if f.where == "" {
-		return nil, nil
-	}
 	shared, err := f.read(env, r, own.Meta().Target.BuildID)
-	if err != nil {
+	if shared == nil || err != nil {
 		return nil, err
 	}
 	return fanin.CalledIn(f.where, fanin.Of(own), shared.List, methods), nil
@@ -212,7 +289,7 @@ func (a *asking) besideShared(env *environment) subcommand {
 		return err
 	}
 	sub := a.subcommand()
-	sub.rights = shared.files.fetched(env, shared.sources, sub.rights)
+	sub.rights = shared.fetched(env, shared.sources, sub.rights)
 	return sub
 }
 

@@ -103,7 +103,7 @@ func newHintsCmd(env *environment) subcommand {
 	flags.IntVar(&f.find.Depth, "depth", f.find.Depth, "look at up to `N` callers, as far as it takes")
 	cmd.MarkFlagsMutuallyExclusive("json", "format", "mode")
 	cmd.MarkFlagsMutuallyExclusive("shared", "mode")
-	return subcommand{cmd, f.shared.files.fetched(env, f.shared.sources, reading(firstProfile, flaggedOutput))}
+	return subcommand{cmd, f.shared.fetched(env, f.shared.sources, reading(firstProfile, flaggedOutput))}
 }
 
 // callees adds to hints from where their callees are called, if the shared source knows it better.

@@ -155,6 +155,12 @@ func printHub(out *terminal.Printer, h *daemon.Sending) {
 	if h.Cure != "" {
 		out.Line("  %s", h.Cure)
 	}
+	if f := h.FanIn; f != nil {
+		out.Line("Fan-in of the fleet: %s of %s.", figure.Plural(int64(f.Methods), "method"), figure.Plural(int64(f.Programs), "program"))
+		if f.Reason != "" {
+			out.Line("  %s", terminal.Reason(f.Reason))
+		}
+	}
 }
 
 func (s daemonStatus) health() string {

@@ -118,6 +118,9 @@ func (c *call) doctor() error {
 	}
 	if k, keeps := c.options.Daemon.Keeping(); pid == 0 && keeps && k.Hub != nil {
 		r.Checks = append(slices.Clip(r.Checks), hubCheck(k.Hub))
+		if k.Hub.FanIn != nil {
+			r.Checks = append(r.Checks, fanInCheck(k.Hub))
+		}
 	}
 	return c.respond(http.StatusOK, r)
 }
@@ -143,6 +146,17 @@ func hubCheck(h *daemon.Sending) engine.Check {
 	if !check.OK {
 		check.Found += ", " + h.Reason
 		check.Wanted, check.Cure = "204", cmp.Or(h.Cure, "curl "+h.URL+"/readyz")
+	}
+	return check
+}
+
+// fanInCheck says whether the hub tells from where methods are called.
+func fanInCheck(h *daemon.Sending) engine.Check {
+	f := h.FanIn
+	check := engine.Check{Name: "fan-in of the fleet", OK: f.Reason == "", Found: fmt.Sprintf("GET %s/v1/fanin: %d methods of %d programs", h.URL, f.Methods, f.Programs)}
+	if !check.OK {
+		check.Found += ", " + f.Reason
+		check.Wanted, check.Cure = "200 or 304", "The file of read_token_file in [hub] must have a token that reads: 'read' in the hub's file of tokens."
 	}
 	return check
 }

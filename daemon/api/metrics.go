@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"strings"
 	"sync/atomic"
@@ -25,6 +26,17 @@ type metrics struct {
 	handler  http.Handler
 	requests *prometheus.HistogramVec
 	refused  prometheus.Counter
+	loads    *prometheus.CounterVec
+}
+
+// loaded counts a question for what the fleet knows of a profile's methods, by its error.
+func (m *metrics) loaded(err error) {
+	switch {
+	case err == nil:
+		m.loads.WithLabelValues("yes").Inc()
+	case errors.Is(err, errNoFanIn):
+		m.loads.WithLabelValues("no").Inc()
+	}
 }
 
 func newMetrics(s *Server) *metrics {
@@ -36,6 +48,9 @@ func newMetrics(s *Server) *metrics {
 			Buckets: []float64{.001, .005, .02, .05, .2, 1, 5, 30},
 		}, []string{"route"}),
 		refused: prometheus.NewCounter(prometheus.CounterOpts{Name: "ccmapd_http_refused_total", Help: "Requests and connections that were refused."}),
+		loads: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "ccmapd_fanin_loads_total", Help: "Questions of clients for the fleet's fan-in of a program, by whether it was known.",
+		}, []string{"known"}),
 	}
 	build := prometheus.NewGauge(prometheus.GaugeOpts{
 		Name: "ccmapd_build_info", Help: "1, with the version.", ConstLabels: prometheus.Labels{"version": s.options.Version},
@@ -44,7 +59,7 @@ func newMetrics(s *Server) *metrics {
 	reloaded := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "ccmapd_config_last_reload_successful", Help: "1: the configuration in force is the latest; 0: the last reload was refused.",
 	}, func() float64 { return float64(oneIf(s.options.Daemon.LastReload() == nil)) })
-	m.registry.MustRegister(m.requests, m.refused, build, reloaded, storeCollector{s.options.Daemon}, targetCollector{s.options.Daemon, s.options.FullMetrics},
+	m.registry.MustRegister(m.requests, m.refused, m.loads, build, reloaded, storeCollector{s.options.Daemon}, targetCollector{s.options.Daemon, s.options.FullMetrics},
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{})) // CPU time and memory of the daemon
 	m.handler = promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{MaxRequestsInFlight: 1, DisableCompression: true})
 	return m
@@ -68,7 +83,17 @@ var (
 	lostDesc    = prometheus.NewDesc("ccmapd_send_lost_total", "Contributions that the hub does not take, and files that were gone before they were sent.", nil, nil)
 )
 
+// Of the fan-in that the hub knows, where it is asked.
+var (
+	faninDesc    = prometheus.NewDesc("ccmapd_fanin_methods", "Methods whose fan-in in the whole fleet is kept, of programs that are sampled.", nil, nil)
+	fetchesDesc  = prometheus.NewDesc("ccmapd_fanin_fetches_total", "Questions to the hub for the fan-in of a program, by what became of them.", []string{"outcome"}, nil)
+	fanStoreDesc = prometheus.NewDesc("ccmapd_fanin_stores_total", "Methods of files of fan-in, by what became of them: created, overwritten with better ones, ties and worse ones, which leave what stands.", []string{"as"}, nil)
+)
+
 func (storeCollector) Describe(to chan<- *prometheus.Desc) {
+	to <- faninDesc
+	to <- fetchesDesc
+	to <- fanStoreDesc
 	to <- behindDesc
 	to <- failedDesc
 	to <- damagedDesc
@@ -96,6 +121,19 @@ func (c storeCollector) Collect(to chan<- prometheus.Metric) {
 	to <- prometheus.MustNewConstMetric(sentDesc, prometheus.CounterValue, float64(h.Sent))
 	to <- prometheus.MustNewConstMetric(unsentDesc, prometheus.CounterValue, float64(h.Failures))
 	to <- prometheus.MustNewConstMetric(lostDesc, prometheus.CounterValue, float64(h.Lost))
+	if h.FanIn != nil {
+		collectFanIn(to, h.FanIn)
+	}
+}
+
+func collectFanIn(to chan<- prometheus.Metric, f *daemon.FanInOfFleet) {
+	to <- prometheus.MustNewConstMetric(faninDesc, prometheus.GaugeValue, float64(f.Methods))
+	for outcome, n := range map[string]uint64{"new": f.Fetched, "unchanged": f.Unchanged, "unknown": f.Unknown, "failed": f.Failures} {
+		to <- prometheus.MustNewConstMetric(fetchesDesc, prometheus.CounterValue, float64(n), outcome)
+	}
+	for as, n := range map[string]int{"created": f.Created, "overwritten": f.Overwritten, "tie": f.Ties, "worse": f.Worse} {
+		to <- prometheus.MustNewConstMetric(fanStoreDesc, prometheus.CounterValue, float64(n), as)
+	}
 }
 
 // kindOf returns what a route is about: each route has a histogram, and most services have few.

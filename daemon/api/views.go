@@ -47,12 +47,14 @@ func (c *call) viewOf(ref, name string) error {
 		return c.pprof(ref, q)
 	case pgoName:
 		return c.pgo(ref, q)
+	case fanInName:
+		return c.fanIn(ref, q)
 	case "map.json":
 		name = "map"
 	}
 	if name != "map" && name != momentsName && !slices.Contains(viewNames(), name) {
 		return &view.Error{Code: view.CodeNoTarget, Err: fmt.Errorf("there is no view %q", name),
-			Hint: "There are map, moments, profile.pb.gz, default.pgo, " + strings.Join(viewNames(), ", ") + "."}
+			Hint: "There are map, moments, profile.pb.gz, default.pgo, fanin, " + strings.Join(viewNames(), ", ") + "."}
 	}
 	s, err := c.snapshot(ref, q.text("event", c.eventOf(ref, name)))
 	if err != nil {

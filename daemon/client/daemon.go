@@ -38,7 +38,7 @@ func ParseDaemon(where string) (d Daemon, rest string, ok bool) {
 // mostJSON bounds the JSON of an answer, bytes.
 const mostJSON = 16 << 20
 
-// Get decodes the JSON of a route below /v1, whose parts may have any characters.
+// Get decodes the JSON of a route below /v1, whose parts may have any characters. A *[]byte gets the answer as it is.
 func (d Daemon) Get(ctx context.Context, into any, parts ...string) error {
 	return d.ask(ctx, http.MethodGet, nil, into, route(parts...))
 }
@@ -74,10 +74,23 @@ func (d Daemon) ask(ctx context.Context, method string, content io.Reader, into 
 	if into == nil {
 		return nil
 	}
-	if err := json.NewDecoder(io.LimitReader(response.Body, mostJSON)).Decode(into); err != nil {
+	if err := readAnswer(response.Body, into); err != nil {
 		return fmt.Errorf("read answer of the daemon: %w", err)
 	}
 	return nil
+}
+
+// readAnswer decodes JSON of at most mostJSON bytes. A *[]byte gets the bytes as they are.
+func readAnswer(from io.Reader, into any) (err error) {
+	whole, is := into.(*[]byte)
+	if !is {
+		return json.NewDecoder(io.LimitReader(from, mostJSON)).Decode(into)
+	}
+	*whole, err = io.ReadAll(io.LimitReader(from, mostJSON+1))
+	if len(*whole) > mostJSON {
+		err = fmt.Errorf("it has more than %d MiB", mostJSON>>20)
+	}
+	return err
 }
 
 // do sends a request. The caller closes the body of the answer.

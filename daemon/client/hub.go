@@ -3,7 +3,6 @@ package client
 import (
 	"context"
 	"crypto/x509"
-	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
@@ -46,15 +45,7 @@ func (h Hub) Get(ctx context.Context, into any, query url.Values, parts ...strin
 		return err
 	}
 	defer response.Body.Close()
-	if whole, is := into.(*[]byte); is {
-		*whole, err = io.ReadAll(io.LimitReader(response.Body, mostJSON+1))
-		if len(*whole) > mostJSON {
-			err = fmt.Errorf("it has more than %d MiB", mostJSON>>20)
-		}
-	} else {
-		err = json.NewDecoder(io.LimitReader(response.Body, mostJSON)).Decode(into)
-	}
-	if err != nil {
+	if err := readAnswer(response.Body, into); err != nil {
 		return fmt.Errorf("read answer of the hub: %w", err)
 	}
 	return nil

@@ -55,6 +55,7 @@ type Daemon struct {
 	periods   *periods
 	sender    *sender
 	lookout   *lookout
+	gleaner   *gleaner
 	budgets   *budgets
 	ctx       context.Context // of all sessions
 	stop      context.CancelCauseFunc
@@ -129,7 +130,7 @@ func newDaemon(o Options, h host) (*Daemon, error) {
 	d.periods = &periods{means: m, ctx: d.ctx, round: make(chan struct{}, 1)}
 	d.sender = newSender(m)
 	m.tellFiled, m.learner = d.sender.wake, newLearner(m)
-	d.lookout = newLookout(m, d.sender.instance, d.sends)
+	d.lookout, d.gleaner = newLookout(m, d.sender.instance, d.sends), newGleaner(m, d.programs)
 	m.learner.ctx, m.learner.spawn, m.learner.takes = d.ctx, d.work.Go, d.sends
 	d.roster = &roster{means: m, ctx: d.ctx, spawn: d.work.Go, left: d.left}
 	d.first = c
@@ -150,6 +151,7 @@ func (d *Daemon) Run(ctx context.Context) error {
 	d.work.Go(func() { d.controller.run(d.ctx) })
 	d.work.Go(func() { d.sender.run(d.ctx) })
 	d.work.Go(func() { d.lookout.run(d.ctx) })
+	d.work.Go(func() { d.gleaner.run(d.ctx) })
 	d.sender.wake() // what a daemon before has left
 	d.scan()
 	d.turned()

@@ -38,6 +38,7 @@
 //	periods    files what targets count, and removes old files
 //	sender     sends what is filed to the hub of the fleet
 //	learner    gets what the hub knows of builds that are new here
+//	gleaner    keeps what the hub knows of the fan-in of programs
 //	budgets    CPU time and memory
 //	means      what all of them sample with: engines, the [supervise.Gate], logs, events
 //

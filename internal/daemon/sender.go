@@ -67,6 +67,8 @@ type Sending struct {
 	Sent     uint64    `json:"sent"`     // contributions
 	Failures uint64    `json:"failures"` // attempts
 	Lost     uint64    `json:"lost"`     // contributions that the hub does not take, and files that are gone
+
+	FanIn *FanInOfFleet `json:"fan_in,omitempty"` // from where methods are called in the whole fleet; absent: the hub is not asked
 }
 
 // The states of sending.

@@ -75,6 +75,10 @@ func (h *fakeHub) Best(_ context.Context, of uplink.Build) ([]byte, error) {
 
 func (h *fakeHub) Outliers(context.Context, string) ([]fleet.OutlierOf, error) { return nil, nil }
 
+func (h *fakeHub) FanIn(context.Context, uplink.Build, string) ([]byte, string, error) {
+	return nil, "", fs.ErrNotExist
+}
+
 func (h *fakeHub) Close() {}
 
 func (h *fakeHub) of(target string) int64 {
@@ -110,6 +114,7 @@ func (h *fakeHub) prepare(d *Daemon) {
 	d.sender.dial = func(uplink.Options) (sends, error) { return h, nil }
 	d.learner.dial = func(uplink.Options) (asks, error) { return h, nil }
 	d.lookout.dial = func(uplink.Options) (knowsOutliers, error) { return h, nil }
+	d.gleaner.dial = func(uplink.Options) (knowsFanIn, error) { return h, nil }
 }
 
 // filedSamples returns the samples of all files of a target.

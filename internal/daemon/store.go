@@ -28,7 +28,7 @@ func (d *Daemon) OpenStore() error {
 	d.periods.keeper, d.periods.archive = kept, kept.Reader()
 	d.recorder.append = kept.AppendRecords
 	d.periods.acked.Store(time.Now().UnixNano())
-	d.sender.open, d.learner.put = kept.OpenOutbox, kept.PutFleet
+	d.sender.open, d.learner.put, d.gleaner.keep = kept.OpenOutbox, kept.PutFleet, kept
 	if err := d.sender.begin(d.sends); err != nil {
 		return err
 	}
@@ -96,11 +96,20 @@ type Keeping struct {
 	Hub    *Sending      // nil: nothing is sent
 }
 
+// withHub returns how what is filed gets to the hub, and what is kept of the fleet; nil: there is no hub.
+func (d *Daemon) withHub() *Sending {
+	is := d.sender.status()
+	if is != nil {
+		is.FanIn = d.gleaner.status()
+	}
+	return is
+}
+
 // Keeping returns how profiles are kept. It returns false where none are.
 func (d *Daemon) Keeping() (k Keeping, keeps bool) {
 	p := d.periods
 	if p.keeper == nil {
 		return Keeping{}, false
 	}
-	return Keeping{time.Since(time.Unix(0, p.acked.Load())), p.failed.Load(), p.keeper.Damage(), d.sender.status()}, true
+	return Keeping{time.Since(time.Unix(0, p.acked.Load())), p.failed.Load(), p.keeper.Damage(), d.withHub()}, true
 }

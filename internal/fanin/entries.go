@@ -15,12 +15,6 @@ import (
 // ErrTooLarge is the error of a file whose entries would take too much memory. One method can still be found in it.
 var ErrTooLarge = errors.New("too large a file of fan-in")
 
-// Bounds of all entries of a file in memory.
-const (
-	mostPlain  = 128 << 20 // bytes of blocks, decompressed
-	mostListed = 4 << 20   // callers
-)
-
 // Begins reports whether bytes begin as a file of fan-in does.
 func Begins(b []byte) bool { return len(b) >= len(magic) && string(b[:len(magic)]) == magic }
 
@@ -28,8 +22,11 @@ func Begins(b []byte) bool { return len(b) >= len(magic) && string(b[:len(magic)
 type List []Entry
 
 // Read reads all entries of a file.
-func Read(b []byte) (List, error) {
-	f, err := Open(b)
+func Read(b []byte) (List, error) { return ofCommand.Read(b) }
+
+// Read reads all entries of a file, within limits.
+func (l Limits) Read(b []byte) (List, error) {
+	f, err := l.Open(b)
 	if err != nil {
 		return nil, err
 	}
@@ -43,8 +40,8 @@ func (f *File) Entries() (List, error) {
 	err := f.all(func(k Key, rest cursor.Cursor) error {
 		e, err := readFanIn(rest)
 		all, numbers = append(all, Entry{k, e.FanIn}), append(numbers, e.numbers...)
-		if len(numbers) > mostListed {
-			return fmt.Errorf("%w: more than %d callers", ErrTooLarge, mostListed)
+		if len(numbers) > f.limits.Callers {
+			return fmt.Errorf("%w: more than %d callers", ErrTooLarge, f.limits.Callers)
 		}
 		return err
 	})
@@ -84,10 +81,27 @@ func (f *File) all(visit func(k Key, rest cursor.Cursor) error) error {
 		switch {
 		case err != nil || wrong != nil:
 			return cmp.Or(err, wrong)
-		case size > mostPlain:
-			return fmt.Errorf("%w: more than %d MiB", ErrTooLarge, mostPlain>>20)
+		case size > f.limits.Plain:
+			return fmt.Errorf("%w: more than %d MiB", ErrTooLarge, f.limits.Plain>>20)
 		case seen != min(f.methods, uint64(at+1)*blockSize):
 			return fmt.Errorf("%w: block %d lacks methods", ErrDamaged, at)
+		}
+	}
+	return nil
+}
+
+// Check returns an error if entries that others have sent are not a list, or the numbers of one cannot be.
+func (l List) Check() error {
+	for i, e := range l {
+		sum := e.Other
+		for _, c := range e.Listed {
+			sum += c.Samples
+		}
+		switch {
+		case i > 0 && l[i-1].Key.compare(e.Key) >= 0:
+			return fmt.Errorf("%w: the entries are not in order", ErrDamaged)
+		case sum != e.Samples, len(e.Listed) > MostCallers, e.Callers > MostCallers+1:
+			return fmt.Errorf("%w: the callers of %.200q are not all", ErrDamaged, e.Name)
 		}
 	}
 	return nil
@@ -185,11 +199,14 @@ type Called struct {
 	Source    string `json:"source"`      // the shared one
 }
 
+// OfFleet is the name of a source that has what a whole fleet knows.
+const OfFleet = "the whole fleet"
+
 // String says it as an end of a sentence.
 func (c Called) String() string {
 	where := c.Source
 	if strings.HasPrefix(where, "@hub/") {
-		where = "the whole fleet"
+		where = OfFleet
 	}
 	return "called from " + PlacesText(c.Places) + " in " + where
 }

@@ -70,6 +70,16 @@ type Entry struct {
 	FanIn
 }
 
+// Keys returns the keys of all methods of a profile, in order.
+func Keys(s *ccmap.Snapshot) (all []Key) {
+	for p := range s.Methods() {
+		m := p.Method()
+		all = append(all, Key{m.Name, m.Signature, m.Body})
+	}
+	slices.SortFunc(all, Key.compare)
+	return slices.Compact(all)
+}
+
 // Of returns the entries of all methods of a profile, in order.
 func Of(s *ccmap.Snapshot) List {
 	names := s.Names()
@@ -106,14 +116,23 @@ func Of(s *ccmap.Snapshot) List {
 //	index, under zstd          methods, blocks; of each block the first key, its size and its CRC-32C
 //	blocks, under zstd         entries of 64 methods; callers are numbers of methods of the file
 const (
-	magic       = "ccFi"
-	version     = 1
-	headSize    = 13
-	blockSize   = 64
-	mostMethods = 4 << 20
-	mostBlock   = 16 << 20 // bytes, decompressed
-	mostIndex   = 64 << 20
+	magic     = "ccFi"
+	version   = 1
+	headSize  = 13
+	blockSize = 64
+	mostBlock = 16 << 20 // bytes, decompressed
+	mostIndex = 64 << 20
 )
+
+// Limits bound what a file takes that is read.
+type Limits struct {
+	Plain   int // bytes of all blocks, decompressed, and of the index
+	Methods int
+	Callers int // that are listed
+}
+
+// ofCommand are the limits of a command.
+var ofCommand = Limits{Plain: 128 << 20, Methods: 4 << 20, Callers: 4 << 20}
 
 // ErrDamaged is the error of a file that cannot be read.
 var ErrDamaged = errors.New("damaged file of fan-in")
@@ -182,6 +201,7 @@ func appendEntry(dst []byte, e Entry, number map[Key]uint64) []byte {
 
 // File is a file of fan-in in memory. Any goroutine may call its methods.
 type File struct {
+	limits  Limits
 	methods uint64
 	blocks  []block
 }
@@ -193,7 +213,10 @@ type block struct {
 }
 
 // Open reads the index of a file. The blocks are checked when they are read.
-func Open(b []byte) (*File, error) {
+func Open(b []byte) (*File, error) { return ofCommand.Open(b) }
+
+// Open reads the index of a file, within limits.
+func (l Limits) Open(b []byte) (*File, error) {
 	if len(b) < headSize || string(b[:4]) != magic || b[4] != version {
 		return nil, fmt.Errorf("%w: it does not begin as one", ErrDamaged)
 	}
@@ -201,23 +224,38 @@ func Open(b []byte) (*File, error) {
 	if size > int64(len(rest)) || crc32.Checksum(rest[:size], table) != binary.LittleEndian.Uint32(b[9:]) {
 		return nil, fmt.Errorf("%w: index", ErrDamaged)
 	}
-	plain, err := unpackIndex.DecodeAll(rest[:size], nil)
+	plain, err := l.index(rest[:size])
 	if err != nil {
 		return nil, fmt.Errorf("%w: index: %w", ErrDamaged, err)
 	}
 	index, blocks := cursor.Cursor{Data: plain}, cursor.Cursor{Data: rest[size:]}
-	f := &File{methods: index.Uleb()}
+	f := &File{limits: l, methods: index.Uleb()}
+	if f.methods > uint64(l.Methods) {
+		return nil, fmt.Errorf("%w: more than %d methods", ErrTooLarge, l.Methods)
+	}
 	for !index.Empty() && blocks.Err == nil {
 		next := block{first: readKey(&index)}
 		next.packed, next.sum = blocks.Bytes(index.Uleb()), index.U32()
 		f.blocks = append(f.blocks, next)
 	}
 	sorted := slices.IsSortedFunc(f.blocks, func(a, b block) int { return a.first.compare(b.first) })
-	if err := errors.Join(index.Err, blocks.Err); err != nil || !sorted ||
-		f.methods > mostMethods || (f.methods+blockSize-1)/blockSize != uint64(len(f.blocks)) {
+	if err := errors.Join(index.Err, blocks.Err); err != nil || !sorted || (f.methods+blockSize-1)/blockSize != uint64(len(f.blocks)) {
 		return nil, fmt.Errorf("%w: index: %v", ErrDamaged, err)
 	}
 	return f, nil
+}
+
+// index decompresses an index.
+func (l Limits) index(packed []byte) ([]byte, error) {
+	if l.Plain >= mostIndex {
+		return unpackIndex.DecodeAll(packed, nil)
+	}
+	z, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(uint64(max(l.Plain, 1))))
+	if err != nil {
+		return nil, err
+	}
+	defer z.Close()
+	return z.DecodeAll(packed, nil)
 }
 
 func readKey(c *cursor.Cursor) Key {
@@ -248,6 +286,29 @@ func (f *File) Load(k Key) (FanIn, bool, error) {
 		return FanIn{}, false, err
 	}
 	return e.FanIn, true, nil
+}
+
+// Named returns the entries of the methods of a name, the first of them.
+func (f *File) Named(name string, most int) (found List, err error) {
+	at := max(0, sort.Search(len(f.blocks), func(i int) bool { return f.blocks[i].first.Name >= name })-1)
+	for ; at < len(f.blocks) && f.blocks[at].first.Name <= name && len(found) < most; at++ {
+		var damage error
+		_, err := f.each(at, func(_ uint64, key rawKey, rest cursor.Cursor) bool {
+			if string(key.name) != name {
+				return true
+			}
+			e, err := readFanIn(rest)
+			if damage = err; err == nil {
+				damage = f.name(&e)
+			}
+			found = append(found, Entry{key.key(), e.FanIn})
+			return damage == nil && len(found) < most
+		})
+		if err = cmp.Or(err, damage); err != nil {
+			return nil, err
+		}
+	}
+	return found, nil
 }
 
 // each calls visit with each method of a block, its number in it, and the rest of the block, which begins with the

@@ -18,6 +18,14 @@ type Stored struct {
 	Worse       int `json:"worse"`       // than those that stand
 }
 
+// Add adds what became of others.
+func (s *Stored) Add(o Stored) {
+	s.Created += o.Created
+	s.Overwritten += o.Overwritten
+	s.Ties += o.Ties
+	s.Worse += o.Worse
+}
+
 // TableOf returns the table of some entries.
 func TableOf(l List) Table {
 	t := make(Table, len(l))
@@ -48,13 +56,16 @@ func (t Table) Store(l List) (s Stored) {
 }
 
 // Encode writes the table as a file, which can be read again.
-func (t Table) Encode() ([]byte, error) {
+func (t Table) Encode() ([]byte, error) { return t.EncodeWithin(ofCommand) }
+
+// EncodeWithin writes the table as a file, which can be read again within limits.
+func (t Table) EncodeWithin(l Limits) ([]byte, error) {
 	all := make(List, 0, len(t))
 	for _, k := range slices.SortedFunc(maps.Keys(t), Key.compare) {
 		all = append(all, Entry{k, t[k]})
 	}
 	file := Encode(all)
-	if _, err := Read(file); err != nil {
+	if _, err := l.Read(file); err != nil {
 		return nil, fmt.Errorf("encode %d methods: %w", len(all), err)
 	}
 	return file, nil

@@ -145,3 +145,25 @@ func (p *Page[T]) UnmarshalJSON(text []byte) error {
 	type plain Page[T]
 	return json.Unmarshal(text, (*plain)(p))
 }
+
+// Wanted names methods whose fan-in is wanted: all of a name, or those of a signature, of a body, or of both.
+type Wanted struct {
+	Method    string  `json:"method"`
+	Signature *string `json:"signature,omitempty"`
+	Body      string  `json:"body,omitempty"` // hash of the code, in hex; 0: not known
+}
+
+// Wanteds is the body of a request for fan-in.
+type Wanteds struct {
+	Methods []Wanted `json:"methods"`
+}
+
+// MostWanted bounds the methods of a request.
+const MostWanted = 1000
+
+// Found is what a hub knows of methods that were wanted. One that it does not know has no entry.
+type Found[T any] struct {
+	Methods int `json:"methods"` // of the build
+	List    []T `json:"list"`
+	Next    int `json:"next,omitempty"` // the wanted ones from this one on are to be asked for again; 0: none
+}

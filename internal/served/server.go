@@ -150,32 +150,50 @@ func stayOnHost(r *http.Request, via []*http.Request) error {
 // Get asks for a route below the address, whose parts may have any characters. Codings are those that the
 // body may have; empty: none. The caller closes the body of an answer that is not an error.
 func (s *Server) Get(ctx context.Context, query, codings string, parts ...string) (*http.Response, error) {
-	return s.do(ctx, http.MethodGet, query, codings, nil, parts)
+	return s.do(ctx, request{method: http.MethodGet, query: query, codings: codings, parts: parts})
+}
+
+// GetUnless asks as [Server.Get] does, unless the answer has a tag still: then the server answers 304. Without a tag it
+// asks for any answer.
+func (s *Server) GetUnless(ctx context.Context, tag, query string, parts ...string) (*http.Response, error) {
+	return s.do(ctx, request{method: http.MethodGet, query: query, tag: tag, parts: parts})
 }
 
 // Delete deletes what a route names, as [Server.Get] asks for it.
 func (s *Server) Delete(ctx context.Context, query string, parts ...string) (*http.Response, error) {
-	return s.do(ctx, http.MethodDelete, query, "", nil, parts)
+	return s.do(ctx, request{method: http.MethodDelete, query: query, parts: parts})
 }
 
 // Post sends a body to a route, as [Server.Get] asks for one.
-func (s *Server) Post(ctx context.Context, body []byte, parts ...string) (*http.Response, error) {
-	return s.do(ctx, http.MethodPost, "", "", bytes.NewReader(body), parts)
+func (s *Server) Post(ctx context.Context, body []byte, query string, parts ...string) (*http.Response, error) {
+	return s.do(ctx, request{method: http.MethodPost, query: query, body: bytes.NewReader(body), parts: parts})
 }
 
-func (s *Server) do(ctx context.Context, method, query, codings string, body io.Reader, parts []string) (*http.Response, error) {
-	escaped := make([]string, len(parts))
-	for i, part := range parts {
+// request is what is asked of a server.
+type request struct {
+	method, query string
+	codings       string // that the answer may have; empty: none
+	tag           string // of an answer that is not wanted again; empty: any is wanted
+	body          io.Reader
+	parts         []string // of the route
+}
+
+func (s *Server) do(ctx context.Context, q request) (*http.Response, error) {
+	escaped := make([]string, len(q.parts))
+	for i, part := range q.parts {
 		escaped[i] = url.PathEscape(part)
 	}
 	u := s.base.JoinPath(escaped...)
-	u.RawQuery, u.Fragment, u.RawFragment = query, "", ""
-	r, err := http.NewRequestWithContext(ctx, method, u.String(), body)
+	u.RawQuery, u.Fragment, u.RawFragment = q.query, "", ""
+	r, err := http.NewRequestWithContext(ctx, q.method, u.String(), q.body)
 	if err != nil {
 		return nil, err
 	}
-	if codings != "" {
-		r.Header.Set("Accept-Encoding", codings)
+	if q.codings != "" {
+		r.Header.Set("Accept-Encoding", q.codings)
+	}
+	if q.tag != "" {
+		r.Header.Set("If-None-Match", q.tag)
 	}
 	if err := s.credentials.add(r); err != nil {
 		return nil, Refusal{err}

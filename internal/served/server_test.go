@@ -82,7 +82,7 @@ func TestRedirects(t *testing.T) {
 		for method, do := range map[string]func() (*http.Response, error){
 			http.MethodGet:    func() (*http.Response, error) { return s.Get(t.Context(), "", "", "first") },
 			http.MethodDelete: func() (*http.Response, error) { return s.Delete(t.Context(), "", "first") },
-			http.MethodPost:   func() (*http.Response, error) { return s.Post(t.Context(), []byte("body"), "first") },
+			http.MethodPost:   func() (*http.Response, error) { return s.Post(t.Context(), []byte("body"), "", "first") },
 		} {
 			want := test.does || test.gets && method == http.MethodGet
 			answer, err := do()

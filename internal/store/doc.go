@@ -22,6 +22,7 @@
 //	targets/NAME/BUILD/EVENT/phase-N.json.zst         the same, of a phase
 //	targets/NAME/BUILD/EVENT/FROM.moments             when samples were counted: package moments. Nothing depends on it
 //	targets/NAME/BUILD/records.log                    compile records: package compilation
+//	targets/NAME/BUILD/fleet.fanin                    what a hub knows of the fan-in of a build: a line of JSON, package fanin
 //	index                                             qualities of files: a cache
 //	merging                                           a merge of files that was not ended
 //	hub/                                              what a hub is to get: see Outbox

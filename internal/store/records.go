@@ -243,25 +243,29 @@ func (r *Reader) ReadRecords(of RecordsOf) (compilation.Log, error) {
 	return l, nil
 }
 
-// removeRecords removes the records of builds that have no other file any more, and says how many bytes remain.
-func (r *retaining) removeRecords(records []found) {
+// removeBeside removes the records and the fan-in of builds that have no profile any more.
+func (r *retaining) removeBeside(others []found) {
 	builds := make(map[buildKey]bool)
 	for name := range r.there {
 		parts := strings.Split(name, "/")
 		builds[buildKey{parts[1], parts[2]}] = true
 	}
-	for _, f := range records {
-		if builds[buildKey{f.target, f.build}] || !r.isOld(f) {
-			continue
+	for _, f := range others {
+		if !builds[buildKey{f.target, f.build}] && r.isOld(f) {
+			r.removeOther(f)
 		}
-		if err := r.disk.Remove(f.path); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			r.log.Error("cannot remove old compile records", "error", err)
-			continue
-		}
-		delete(r.recorded, f.path)
-		r.total -= f.info.Size()
-		r.removeEmpty(f.path)
 	}
+}
+
+// removeOther removes a file that is no profile.
+func (r *retaining) removeOther(f found) {
+	if err := r.disk.Remove(f.path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		r.log.Error("cannot remove old file", "error", err)
+		return
+	}
+	delete(r.recorded, f.path)
+	r.total -= f.info.Size()
+	r.removeEmpty(f.path)
 }
 
 // isOld reports whether a file was not written to for as long as files are kept, or there is no room.

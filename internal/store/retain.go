@@ -46,7 +46,8 @@ func (s *Store) SetBounds(keep, moments time.Duration, maxBytes int64) {
 }
 
 // Retain removes the files that are older than permitted, and then the oldest, until the rest is small enough, the
-// log included. Moments go first, the oldest of them: they have a tenth of the room. The best files of the last two builds of a target stay; the best file of another build goes with the
+// log included. Moments go first, the oldest of them: they have a tenth of the room. So has what a hub knows of fan-in.
+// The best files of the last two builds of a target stay; the best file of another build goes with the
 // last of its periods. It touches no file of another name, and looks at some files that the index does not know.
 func (s *Store) Retain(wall time.Time) {
 	s.filing.Lock()
@@ -59,11 +60,12 @@ func (s *Store) Retain(wall time.Time) {
 	if w.first != nil {
 		s.log.Warn("skipped names in the store", "names", w.skipped, "first", w.first)
 	}
-	r := &retaining{Store: s, sizes: newSizes(w.files, s.LogBytes()+sizeOf(w.records)+sizeOf(w.moments))}
+	r := &retaining{Store: s, sizes: newSizes(w.files, s.LogBytes()+sizeOf(w.records)+sizeOf(w.moments)+sizeOf(w.fanIns))}
 	r.now = s.retention.now(wall, time.Since(s.opened), latestOf(wall, slices.Concat(w.files, w.moments)))
 	r.removeMoments(w.moments)
+	fanIns := r.removeFanIns(w.fanIns)
 	r.removeOld(w.files)
-	r.removeRecords(w.records)
+	r.removeBeside(slices.Concat(w.records, fanIns))
 	s.index.keep(r.there)
 	if s.fillIndex(r.there) || r.removed > 0 {
 		s.writeIndex()

@@ -33,6 +33,7 @@ type walker struct {
 	files   []found
 	records []found // files of compile records: of their names the owner alone
 	moments []found // files of moments, which end when they were written to last
+	fanIns  []found // of what a hub knows: without an owner
 	skipped int     // names that are no files of the store, and directories that cannot be read
 	first   error
 }
@@ -89,6 +90,11 @@ func (w *walker) build(target, build string) {
 		if owner, ok := parseRecordsName(info.Name()); ok && info.Mode().IsRegular() {
 			f.fileName, f.path, f.info = fileName{owner: owner}, path.Join(dir, info.Name()), info
 			w.records = append(w.records, f)
+			continue
+		}
+		if info.Name() == fanInName && info.Mode().IsRegular() {
+			f.path, f.info = path.Join(dir, info.Name()), info
+			w.fanIns = append(w.fanIns, f)
 			continue
 		}
 		w.file(f, dir, info, func(n fileName) bool { return !n.best && n.owner == process.Unowned })

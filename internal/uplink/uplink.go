@@ -16,8 +16,10 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
+	"strings"
 	"time"
 
+	"github.com/ccmapd/ccmapd/internal/fanin"
 	"github.com/ccmapd/ccmapd/internal/fleet"
 	"github.com/ccmapd/ccmapd/internal/safepath"
 	"github.com/ccmapd/ccmapd/internal/served"
@@ -113,7 +115,7 @@ func MayHaveArrived(err error) bool {
 // Send sends a contribution. Without an error the hub has it for good.
 func (h *Hub) Send(ctx context.Context, frame []byte) error {
 	_, err := h.ask(ctx, http.StatusNoContent, 0, func(ctx context.Context) (*http.Response, error) {
-		return h.server.Post(ctx, frame, "v1", "contributions")
+		return h.server.Post(ctx, frame, "", "v1", "contributions")
 	})
 	if err != nil {
 		return fmt.Errorf("send contribution: %w", err)
@@ -135,6 +137,9 @@ const (
 	mostBuilds  = 1 << 20
 	mostDeleted = 16 << 20
 	mostBest    = 16 << 20 // compressed
+	mostFanIn   = 8 << 20
+	mostFound   = 16 << 20
+	mostTag     = 128
 
 	mostOutliers = 1 << 20
 )
@@ -159,6 +164,54 @@ func (h *Hub) Best(ctx context.Context, of Build) ([]byte, error) {
 		return nil, fmt.Errorf("get a profile of the hub: %w", err)
 	}
 	return body, nil
+}
+
+// FanIn returns the file of fan-in of a build as the hub has sent it, and its tag: nothing of it was read. Without a
+// file and an error the hub has still the one of a tag that is known. The error wraps [fs.ErrNotExist] if the hub does
+// not know the build.
+func (h *Hub) FanIn(ctx context.Context, of Build, known string) (file []byte, tag string, err error) {
+	query := url.Values{"target": {of.Target}, "build": {of.Build}, "unit": {of.Unit}}
+	file, err = h.ask(ctx, http.StatusOK, mostFanIn, func(ctx context.Context) (*http.Response, error) {
+		r, err := h.server.GetUnless(ctx, known, query.Encode(), "v1", "fanin")
+		if err == nil {
+			tag = r.Header.Get("ETag")
+		}
+		return r, err
+	})
+	if s := (*status)(nil); known != "" && errors.As(err, &s) && s.code == http.StatusNotModified {
+		return nil, known, nil
+	}
+	if err != nil {
+		return nil, "", fmt.Errorf("get fan-in of the hub: %w", err)
+	}
+	if !isTag(tag) {
+		tag = ""
+	}
+	return file, tag, nil
+}
+
+// isTag reports whether a text of an answer can be sent back as a tag.
+func isTag(s string) bool {
+	return len(s) <= mostTag && !strings.ContainsFunc(s, func(r rune) bool { return r <= ' ' || r > '~' })
+}
+
+// FanInOf returns what the hub knows of some methods of a build. The caller checks the entries.
+func (h *Hub) FanInOf(ctx context.Context, of Build, methods []fleet.Wanted) (found fleet.Found[fanin.Entry], err error) {
+	query := url.Values{"target": {of.Target}, "build": {of.Build}, "unit": {of.Unit}}
+	text, err := json.Marshal(fleet.Wanteds{Methods: methods})
+	if err != nil {
+		return found, err
+	}
+	body, err := h.ask(ctx, http.StatusOK, mostFound, func(ctx context.Context) (*http.Response, error) {
+		return h.server.Post(ctx, text, query.Encode(), "v1", "fanin")
+	})
+	if err == nil {
+		err = json.Unmarshal(body, &found)
+	}
+	if err != nil {
+		return found, fmt.Errorf("get fan-in of the hub: %w", err)
+	}
+	return found, nil
 }
 
 // Outliers returns what the hub says of an instance: the builds whose others it differs from.

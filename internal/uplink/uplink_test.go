@@ -14,6 +14,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/ccmapd/ccmapd/internal/fleet"
 )
 
 // serve starts a hub, and returns the way to it.
@@ -231,5 +233,61 @@ func TestDeletionIsNoQuestion(t *testing.T) {
 	})
 	if list, err := h.Delete(t.Context(), "web", ""); err == nil || len(list) > 0 || !strings.Contains(err.Error(), "redirects a DELETE to a GET") {
 		t.Errorf("%v is said to be deleted: %v", list, err)
+	}
+}
+
+// TestFanIn: the file of a build comes with its tag, and once. What is no tag is none, and what is too much or another
+// answer is an error.
+func TestFanIn(t *testing.T) {
+	t.Parallel()
+	of := Build{Target: "web", Build: "1f&0c", Unit: "cpu/nanoseconds"}
+	for name, c := range map[string]struct {
+		status      int
+		file        string
+		known, tag  string // of the request, and of the answer
+		want, wants string // tag and file
+		err         error  // nil and wants nothing: none
+	}{
+		"new": {200, "file", "", `"7-1"`, `"7-1"`, "file", nil}, "changed": {200, "file", `"6-1"`, `"7-1"`, `"7-1"`, "file", nil},
+		"unchanged": {304, "", `"7-1"`, "", `"7-1"`, "", nil}, "no tag": {200, "file", "", "", "", "file", nil},
+		"a long tag": {200, "file", "", strings.Repeat("t", 200), "", "file", nil}, "a foreign tag": {200, "file", "", "\"a b\"", "", "file", nil},
+		"missing": {404, "hunter2", "", "", "", "", fs.ErrNotExist}, "refused": {403, "hunter2", "", "", "", "", ErrToken},
+		"304 of nothing": {304, "", "", "", "", "", errors.ErrUnsupported},
+		"huge":           {200, strings.Repeat("x", mostFanIn+1), "", "", "", "", errors.ErrUnsupported},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			h := serve(t, 0o600, func(w http.ResponseWriter, r *http.Request) {
+				if q := r.URL.Query(); r.Method+r.URL.Path != "GET/v1/fanin" || q.Get("target") != "web" || q.Get("build") != "1f&0c" || q.Get("unit") != of.Unit || r.Header.Get("If-None-Match") != c.known {
+					t.Errorf("%s %s %v", r.Method, r.URL, r.Header)
+				}
+				w.Header().Set("ETag", c.tag)
+				w.WriteHeader(c.status)
+				io.WriteString(w, c.file)
+			})
+			file, tag, err := h.FanIn(t.Context(), of, c.known)
+			switch {
+			case c.err == nil && (err != nil || string(file) != c.wants || tag != c.want || (file == nil) != (c.status == 304)):
+				t.Errorf("%q, tag %q, error %v", file, tag, err)
+			case c.err != nil && (err == nil || file != nil || strings.Contains(err.Error(), "hunter2") || !errors.Is(c.err, errors.ErrUnsupported) && !errors.Is(err, c.err)):
+				t.Errorf("%d bytes, error %v", len(file), err)
+			}
+		})
+	}
+}
+
+// TestFanInOf: keys go as JSON, and entries come as the hub says.
+func TestFanInOf(t *testing.T) {
+	t.Parallel()
+	h := serve(t, 0o600, func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		if r.Method+r.URL.Path != "POST/v1/fanin" || r.URL.Query().Get("target") != "web" || string(body) != `{"methods":[{"method":"a"},{"method":"b","body":"7"}]}` {
+			t.Errorf("%s %s %s", r.Method, r.URL, body)
+		}
+		io.WriteString(w, `{"methods": 9, "list": [{"Name": "a", "Samples": 3, "Other": 3}], "next": 1}`)
+	})
+	found, err := h.FanInOf(t.Context(), Build{Target: "web"}, []fleet.Wanted{{Method: "a"}, {Method: "b", Body: "7"}})
+	if err != nil || found.Methods != 9 || found.Next != 1 || len(found.List) != 1 || found.List[0].Samples != 3 {
+		t.Errorf("%+v, error %v", found, err)
 	}
 }

@@ -244,7 +244,7 @@ func TestLoop(t *testing.T) {
 	})
 	kill(a.daemon)
 	a.start(t)
-	newHub()
+	hub = newHub()
 	await(t, "what waited", sent(a, 1))
 	kill(a.daemon) // at any moment
 	a.start(t)
@@ -266,12 +266,53 @@ func TestLoop(t *testing.T) {
 	if err != nil || bytesOf(t, m) != bytesOf(t, want) {
 		t.Errorf("the third daemon begins with something else than the hub has: %v", err)
 	}
+	c.fanInWithout(t, hub)
 	for _, d := range []*exec.Cmd{a.daemon, b.daemon, c.daemon} {
 		d.Process.Signal(syscall.SIGTERM)
 		if err := d.Wait(); err != nil {
 			t.Errorf("a daemon ends with %v", err)
 		}
 	}
+}
+
+// fanInWithout waits until a daemon keeps from where methods are called in the whole fleet. The daemon then begins anew,
+// without the hub, and commands still say what the fleet knows better.
+func (m *machine) fanInWithout(t *testing.T, hub *exec.Cmd) {
+	t.Helper()
+	await(t, "fan-in of the fleet", func() bool {
+		list, _ := filepath.Glob(m.dir + "/store/targets/web/*/fleet.fanin")
+		return len(list) == 1
+	})
+	kill(hub)
+	kill(m.daemon)
+	m.start(t)
+	var answer struct {
+		Shared  struct{ Methods int }
+		Methods []struct {
+			Method, From string
+			Places       int
+		}
+	}
+	await(t, "what the daemon keeps of the fleet", func() bool {
+		text, err := m.command("fanin", "@web", "--json", "-n", "0").Output()
+		return err == nil && json.Unmarshal(text, &answer) == nil && answer.Shared.Methods > 0
+	})
+	for _, is := range answer.Methods {
+		if is.From != "shared" || is.Places == 0 {
+			continue
+		}
+		if text, err := m.command("contexts", "@web", is.Method).CombinedOutput(); err == nil && bytes.Contains(text, []byte("in the whole fleet")) {
+			return // a method that the own profile has
+		}
+	}
+	t.Errorf("of no method the fleet knows more than the third daemon: %+v", answer)
+}
+
+// command asks the daemon.
+func (m *machine) command(args ...string) *exec.Cmd {
+	c := exec.Command(m.ccmapd, args...)
+	c.Env = append(os.Environ(), "CCMAPD_SOCKET="+m.dir+"/s.sock")
+	return c
 }
 
 // ask asks the hub.
