@@ -1,10 +1,7 @@
 package gosym
 
 import (
-	"bytes"
 	"cmp"
-	"debug/elf"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"slices"
@@ -69,7 +66,7 @@ func (t *Table) discover(l *load, im *image) error {
 		return ErrNotGo
 	}
 	if t.goVersion == "" {
-		t.goVersion = im.goVersion(l.budget)
+		t.goVersion, t.commit = im.built(l.budget)
 	}
 	var err error
 	if by == "" {
@@ -128,55 +125,6 @@ func (t *Table) loadModule(l *load, d moduledata) error {
 		return cmp.Compare(t.rank(a.image), t.rank(b.image))
 	})
 	return nil
-}
-
-// Build information begins with 32 bytes, aligned to 16. Bit 1 of the 16th
-// is set since Go 1.18: then the Go version follows them, after its length (package
-// debug/buildinfo).
-const (
-	buildInfoFlags   = 15
-	buildInfoInline  = 1 << 1
-	buildInfoVersion = 32
-	longestVersion   = 256     // bytes
-	maxBuildInfo     = 1 << 20 // bytes that are searched for it; it comes first
-)
-
-var buildInfoMagic = []byte("\xff Go buildinf:")
-
-// goVersion returns the Go version that an image was built with, or "".
-func (im *image) goVersion(b *budget) string {
-	if im.file == nil {
-		return ""
-	}
-	off, size := im.file.buildInfo()
-	data, err := readFile(b, im.file.r, off, min(size, maxBuildInfo))
-	if err != nil {
-		return ""
-	}
-	i := bytes.Index(data, buildInfoMagic)
-	if i < 0 || len(data)-i < buildInfoVersion || data[i+buildInfoFlags]&buildInfoInline == 0 {
-		return ""
-	}
-	data = data[i+buildInfoVersion:]
-	n, used := binary.Uvarint(data)
-	if used <= 0 || n > longestVersion || n > uint64(len(data)-used) {
-		return ""
-	}
-	return string(data[used:][:n])
-}
-
-// buildInfo returns the part of a file that has the build information: its section
-// or, in a file without sections, the beginning of the data.
-func (f *elfFile) buildInfo() (off, size uint64) {
-	if s := f.section(".go.buildinfo"); s != nil {
-		return s.off, s.size
-	}
-	for _, s := range f.segments {
-		if s.typ == elf.PT_LOAD && s.flags&(elf.PF_X|elf.PF_W) == elf.PF_W {
-			return s.off, s.fileSize
-		}
-	}
-	return 0, 0
 }
 
 // moduledataInFile finds the moduledata by its section, or by its symbol; by is "" if the

@@ -59,6 +59,7 @@ func openELF(b *budget, path string, f file, o Options) (*Table, error) {
 	if err := t.loadModules(l); err != nil {
 		return nil, err
 	}
+	t.identify(l.budget)
 	t.findLayout(l.budget)
 	t.images[0].closer = f
 	return t, nil

@@ -134,7 +134,7 @@ func FuzzVDSO(f *testing.F) {
 			return
 		}
 		im.moduledataInFile(testBudget())
-		im.goVersion(testBudget())
+		im.built(testBudget())
 		for pc := im.start; pc < im.end; pc += 64 {
 			if name, entry, ok := table.lookup(im, pc); ok && (name == "" || entry > pc) {
 				t.Errorf("symbol %q at %#x for %#x", name, entry, pc)
@@ -173,13 +173,14 @@ func TestCompressedNotesAreLeftOut(t *testing.T) {
 	}
 }
 
-// FuzzNotes takes any bytes for a segment of ELF notes.
+// FuzzNotes takes any bytes for a segment of ELF notes, and of code.
 func FuzzNotes(f *testing.F) {
 	f.Add([]byte("\x04\x00\x00\x00\x03\x00\x00\x00\x03\x00\x00\x00GNU\x00abc\x00\x04\x00\x00\x00\x01\x00\x00\x00\x04\x00\x00\x00Go\x00\x00x"))
 	f.Add([]byte("\xff\xff\xff\xff\xff\xff\xff\xff\x03\x00\x00\x00GNU\x00"))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		p := segment{typ: elf.PT_NOTE, fileSize: uint64(len(b))}
-		buildID(testBudget(), &elfFile{r: bytes.NewReader(b), segments: []segment{p}})
+		code := segment{typ: elf.PT_LOAD, fileSize: p.fileSize + uint64(len(b)%3)*1e18, off: uint64(len(b)/100) << 62}
+		buildID(testBudget(), &elfFile{r: bytes.NewReader(b), segments: []segment{p, code}})
 		n := 0
 		for _, rest, ok := cutNote(b); ok; _, rest, ok = cutNote(rest) {
 			if n++; n > len(b) {

@@ -19,7 +19,7 @@ type image struct {
 	maps       []mapping // in the order of addresses, never empty
 	text       mapping   // the first that is executable; zero where none is
 	start, end uint64    // from the first mapping to the last
-	id         string    // build id, or the path where it has none
+	id         string    // build id, or the path where it has none; of a program without one the hash of its code
 
 	// The rest is zero where the file cannot be read.
 	file    *elfFile
@@ -142,7 +142,7 @@ func (im *image) parse(b *budget, r io.ReaderAt) error {
 		return fmt.Errorf("no segment of the file is mapped as code: %w", errCorrupt)
 	}
 	im.file, im.bias = f, bias
-	if id := buildID(b, f); id != "" && !im.isVDSO() {
+	if id := noteID(b, f); id != "" && !im.isVDSO() {
 		im.id = id
 	}
 	return b.spent

@@ -89,7 +89,7 @@ func gnuBuildID(t *testing.T, path string) string {
 	return hex.EncodeToString(note[16:])
 }
 
-// TestBuildID wants the GNU build id, else Go's, else none: never a path.
+// TestBuildID wants the GNU build id, else Go's, else the hash of the code: never a path.
 func TestBuildID(t *testing.T) {
 	t.Parallel()
 	goID := func(path string) string {
@@ -105,7 +105,7 @@ func TestBuildID(t *testing.T) {
 	}{
 		{"", func(path string) string { return gnuBuildID(t, path) }},
 		{"-B=none", goID},
-		{"-B=none -buildid=", func(string) string { return "" }},
+		{"-B=none -buildid=", func(path string) string { return identityOf(t, path) }},
 	} {
 		path := filepath.Join(t.TempDir(), "target")
 		if out, err := exec.Command("go", "build", "-o", path, "-ldflags="+test.flags, "./testdata/target").CombinedOutput(); err != nil {

@@ -54,6 +54,7 @@ type Table struct {
 	native    bool    // see Options
 	exe       string  // path of the executable, as the target sees it
 	goVersion string
+	commit    time.Time // of the program's source; zero: not known
 	layout    Layout
 	hasLayout bool
 
@@ -151,6 +152,7 @@ func (t *Table) reload(b *budget) (changed bool, err error) {
 		err = t.loadModules(l)
 	}
 	if err == nil && modules == 0 && !t.native {
+		t.identify(b)
 		t.findLayout(b)
 	}
 	if err == nil && b.ended() {
@@ -329,12 +331,22 @@ func (t *Table) image(pc uint64) *image {
 	return nil
 }
 
+// Commit returns when the program's source was committed; zero where unknown.
+func (t *Table) Commit() time.Time { return t.commit }
+
 // GoVersion returns the version of Go that built the program, for example "go1.26.8";
 // empty where unknown.
 func (t *Table) GoVersion() string { return t.goVersion }
 
+// identify names a program without a build id by its code.
+func (t *Table) identify(b *budget) {
+	if im := t.modules[0].image; im.id == im.path && im.file != nil {
+		im.id = cmp.Or(codeID(b, im.file), im.path)
+	}
+}
+
 // BuildID returns the program's GNU build id in hex or, where it has none, its
-// Go build id; empty where it has neither. In a C program it is the
+// Go build id, or else the hash of its code; empty where that cannot be read. In a C program it is the
 // Go library's.
 // A native table has none.
 func (t *Table) BuildID() string {

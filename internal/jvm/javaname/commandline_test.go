@@ -17,11 +17,12 @@ func TestProgram(t *testing.T) {
 		"java -Xmx1g -cp a.jar:b com.acme.Main -x":            {"com.acme.Main", []string{"a.jar", "b"}},
 		"java --class-path=c -ea Main":                        {"Main", []string{"c"}},
 		"java -Dx=y -jar /srv/h2.jar -tcp":                    {"/srv/h2.jar", []string{"/srv/h2.jar"}},
-		"java --add-opens a/b=ALL -p mods -m m/com.acme.Main": {"m/com.acme.Main", nil},
-		"java @args": {"", nil},
-		"java -cp":   {"", []string{""}},
-		"java":       {"", nil},
-		"":           {"", nil},
+		"java --add-opens a/b=ALL -p mods -m m/com.acme.Main": {"m/com.acme.Main", []string{"mods"}},
+		"java --module-path=a:b -cp c Main":                   {"Main", []string{"c", "a", "b"}},
+		"java @args":                                          {"", nil},
+		"java -cp":                                            {"", []string{""}},
+		"java":                                                {"", nil},
+		"":                                                    {"", nil},
 	} {
 		main, classPath := Program(strings.Fields(line))
 		if main != want.main || !slices.Equal(classPath, want.classPath) {

@@ -6,12 +6,14 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
+	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/ccmapd/ccmapd/internal/gosym"
 	"github.com/ccmapd/ccmapd/internal/hang"
+	"github.com/ccmapd/ccmapd/internal/jvm/classpath"
 	"github.com/ccmapd/ccmapd/internal/process"
 	"github.com/ccmapd/ccmapd/sampler"
 	"github.com/ccmapd/ccmapd/sampler/internal/hotspot/classes"
@@ -147,7 +149,17 @@ func (p *Process) Bytes() (own, common int64) {
 
 // Build is part of [process.Loader].
 func (p *Process) Build() (id, version string) {
-	return p.buildID(), product(p.vm.Info) + " " + p.vm.Version
+	return classpath.BuildOf(p.pid, p.vm.BuildID, p.watch), product(p.vm.Info) + " " + p.vm.Version
+}
+
+// product returns the name of the JVM, out of its own line about itself, such as
+// "OpenJDK 64-Bit Server VM (17.0.15+6) for linux-amd64 JRE …".
+func product(info string) string {
+	name, _, _ := strings.Cut(info, " ")
+	if name == "" || len(name) > 64 {
+		return "HotSpot"
+	}
+	return name
 }
 
 // Lacks is part of [process.Lacking].
