@@ -115,8 +115,12 @@ type Target struct {
 	PID         int
 	Executable  string // path as the target's own namespace sees it
 	CommandLine []string
-	BuildID     string // Go build id or GNU build id; empty where unknown
+	BuildID     string // Go build id or GNU build id, or a hash of the code; empty where unknown
 	Runtime     string // for example "go1.26.8"
+
+	// Commit is when the source of the program was committed, to the second (vcs.time of runtime/debug.BuildInfo);
+	// zero where unknown.
+	Commit time.Time
 }
 
 // IntervalChange is one setting of the sampling interval. The first of a
@@ -188,7 +192,7 @@ func shift(changes []IntervalChange, by time.Duration) {
 }
 
 func (t Target) isZero() bool {
-	return t.PID == 0 && t.Executable == "" && t.BuildID == "" && t.Runtime == "" && len(t.CommandLine) == 0
+	return t.PID == 0 && t.Executable == "" && t.BuildID == "" && t.Runtime == "" && t.Commit.IsZero() && len(t.CommandLine) == 0
 }
 
 // ErrUnlike is the error of merging or comparing profiles whose weights have

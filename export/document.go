@@ -45,6 +45,7 @@ type targetDoc struct {
 	Executable  text   `json:"executable,omitempty" xml:"executable,attr,omitempty"`
 	BuildID     text   `json:"build_id,omitempty" xml:"build_id,attr,omitempty"`
 	Runtime     text   `json:"runtime,omitempty" xml:"runtime,attr,omitempty"`
+	Commit      text   `json:"commit,omitempty" xml:"commit,attr,omitempty"`
 	CommandLine []text `json:"command_line,omitempty" xml:"argument"`
 }
 
@@ -237,7 +238,9 @@ func newMetaDoc(s *ccmap.Snapshot) (metaDoc, error) {
 	if _, windowed := s.Recent(); !windowed {
 		m.Window = 0
 	}
-	start, err := formatTime(m.Start)
+	start, err := formatTime("start time", m.Start)
+	commit, commitErr := formatTime("commit", m.Target.Commit)
+	err = errors.Join(err, commitErr)
 	d := metaDoc{
 		Engine:   text(m.Engine),
 		Start:    text(start),
@@ -251,6 +254,7 @@ func newMetaDoc(s *ccmap.Snapshot) (metaDoc, error) {
 			Executable:  text(m.Target.Executable),
 			BuildID:     text(m.Target.BuildID),
 			Runtime:     text(m.Target.Runtime),
+			Commit:      text(commit),
 			CommandLine: convert[text](m.Target.CommandLine),
 		},
 		Loss:     lossDoc(m.Loss),
@@ -289,7 +293,8 @@ func (d metaDoc) restore(m *ccmap.Map) error {
 }
 
 func (d metaDoc) meta() (ccmap.Meta, error) {
-	start, err := parseTime(string(d.Start))
+	start, err := parseTime("start time", string(d.Start))
+	commit, commitErr := parseTime("commit", string(d.Target.Commit))
 	unit, unitErr := newUnit(string(d.Kind), string(d.Unit))
 	m := ccmap.Meta{
 		Engine:   string(d.Engine),
@@ -305,12 +310,13 @@ func (d metaDoc) meta() (ccmap.Meta, error) {
 			Executable:  string(d.Target.Executable),
 			BuildID:     string(d.Target.BuildID),
 			Runtime:     string(d.Target.Runtime),
+			Commit:      commit,
 			CommandLine: convert[string](d.Target.CommandLine),
 		},
 		Loss:     ccmap.Loss(d.Loss),
 		Comments: convert[string](d.Comments),
 	}
-	err = errors.Join(err, unitErr, d.Loss.check())
+	err = errors.Join(err, commitErr, unitErr, d.Loss.check())
 	if d.Pruned != nil {
 		m.Pruned = ccmap.PruneStats(*d.Pruned)
 	}
@@ -387,24 +393,26 @@ func convert[To, From ~string](list []From) []To {
 }
 
 // formatTime returns RFC 3339 in UTC, and nothing for the zero time.
-func formatTime(t time.Time) (string, error) {
+// formatTime writes a time as it is in documents, "" if it is not known. What it is of is named in errors.
+func formatTime(of string, t time.Time) (string, error) {
 	if t.IsZero() {
 		return "", nil
 	}
 	b, err := t.UTC().MarshalText()
 	if err != nil {
-		return "", fmt.Errorf("start time: %w", err)
+		return "", fmt.Errorf("%s: %w", of, err)
 	}
 	return string(b), nil
 }
 
-func parseTime(s string) (time.Time, error) {
+// parseTime is the inverse of formatTime.
+func parseTime(of, s string) (time.Time, error) {
 	if s == "" {
 		return time.Time{}, nil
 	}
 	t, err := time.Parse(time.RFC3339Nano, s)
 	if err != nil {
-		return time.Time{}, fmt.Errorf("start time: %w", err)
+		return time.Time{}, fmt.Errorf("%s: %w", of, err)
 	}
 	return t.UTC(), nil
 }

@@ -189,6 +189,11 @@ var nasty = []string{
 	"<&>\"'", "+3", "name+3", "name+?", " lead and trail ", "ccmapd version 1", "#ccmapd {}", "日本語\u2028", `back\\slash\`, `C:\dir`, `\:sig`, "é\u0301", "-1",
 }
 
+// drawCommit draws when the source of a program was committed, to the second.
+func drawCommit(t *rapid.T) time.Time {
+	return rapid.SampledFrom([]time.Time{{}, time.Unix(1, 0).UTC(), time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)}).Draw(t, "commit")
+}
+
 func drawText(t *rapid.T, label string) string {
 	return rapid.OneOf(rapid.SampledFrom(nasty), rapid.String(),
 		rapid.Map(rapid.SliceOfN(rapid.Byte(), 0, 6), func(b []byte) string { return string(b) }),
@@ -227,6 +232,7 @@ func drawMeta(t *rapid.T) ccmap.Meta {
 			Executable:  drawText(t, "executable"),
 			CommandLine: texts.Draw(t, "command line"),
 			BuildID:     drawText(t, "build id"),
+			Commit:      drawCommit(t),
 			Runtime:     drawText(t, "runtime"),
 		},
 		Engine:   drawText(t, "engine"),

@@ -20,12 +20,16 @@ which callers (←, innermost first) they have fewer. Listed are calls that were
 and calls that reach several methods of one name; with --all every call site. A JVM
 counts its calls itself: which of its counts are proven, estimated or frozen is said.
 
+--nulls lists the casts, instanceof checks and stores into arrays of a JVM, and the
+points of other VMs, that have met null: how often, and from which callers.
+
 METHOD restricts the list to calls made by it: a name, or as much of its end as is
 unique. docs/receivers.md explains columns, verdicts and phases, docs/formats.md JSON.`,
 	Example: `  ccmapd receivers web.pb.gz
   ccmapd receivers web.pb.gz Server.handle
   ccmapd receivers --sort gain web.pb.gz           where callers tell most
   ccmapd receivers --verdict megamorphic web.pb.gz
+  ccmapd receivers --nulls app.json                which callers pass null
   ccmapd receivers --json web.pb.gz | jq '.sites[] | .by_calls.receivers'`,
 	New: func() *Form {
 		l := ReceiversList{Depth: ccmap.MaxPointCallers, Types: 5, Contexts: 5}
@@ -33,6 +37,7 @@ unique. docs/receivers.md explains columns, verdicts and phases, docs/formats.md
 		return &Form{
 			Params: listParams(&l.List, 20, receiversLayout,
 				Param{Name: "all", Value: &l.All, Help: "list all call sites, also of one receiver"},
+				Param{Name: "nulls", Value: &l.Nulls, Help: "list what has met null, in place of calls by receiver"},
 				Param{Name: "verdict", Value: &l.Verdict, Words: receiversVerdicts(), Help: "list only what is `V`: " + terminal.OrList(receiversVerdicts())},
 				Param{Name: "depth", Value: &l.Depth, Least: 1, Most: pollution.MostCallers,
 					Help: "tell contexts of caught calls and of samples apart by up to `N` callers; calls that a JVM counts as far as it takes"},
@@ -74,6 +79,7 @@ func receiversVerdicts() []string {
 type ReceiversList struct {
 	List
 	All      bool   // also sites of one receiver
+	Nulls    bool   // what has met null, in place of call sites
 	Verdict  string // only sites of this verdict; empty: of any
 	Depth    uint   // callers that tell contexts apart; 0: none, so there are no contexts
 	Types    uint   // receivers of a site in text; 0: all
@@ -98,6 +104,7 @@ type Receivers struct {
 	Caught int64          // calls, in all chosen phases
 	// Counted is the calls that the program's VM counted itself.
 	Counted int64
+	nulls   []nullSite // of ReceiversList.Nulls; then there are no Rows
 	list    ReceiversList
 }
 
@@ -124,6 +131,10 @@ func NewReceivers(p *Profile, l ReceiversList) (*Receivers, error) {
 	}
 	points := p.countedPoints()
 	v := &Receivers{Profile: p, list: l, Caught: caughtCalls(points), Counted: countedCalls(points)}
+	if l.Nulls {
+		v.listNulls(points, order)
+		return v, nil
+	}
 	var wanted func(ccmap.MethodID) bool
 	if l.Methods != nil {
 		wanted = l.Methods.Has

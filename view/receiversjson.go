@@ -11,6 +11,7 @@ var receiversColumns = columns[*Receivers]{
 	col("", "counted_calls,omitempty", "calls that the program's VM counted itself", func(v *Receivers) count { return count(v.Counted) }),
 	colIn("", "phases,omitempty", "caught calls of each phase, from 1", func(p *Profile, _ *Receivers) map[string]int64 { return p.callsByPhase() }),
 	array("sites", "call sites", receiversSiteColumns, func(_ *Profile, v *Receivers) []ReceiversRow { return v.Rows }),
+	array("nulls,omitempty", "checks that have met null, with --nulls", nullSiteColumns, func(_ *Profile, v *Receivers) []nullSite { return v.nulls }),
 	col("", "hidden_sites", "call sites of one receiver, which are not listed", func(v *Receivers) count { return count(v.Hidden) }),
 }
 

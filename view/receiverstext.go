@@ -42,6 +42,9 @@ func (p *Profile) sampledPart(r receiversPart) *part {
 func (v *Receivers) Text(w io.Writer, o TextOptions) error {
 	s := newSheet(v.Profile, receiversLayout, o)
 	t := receiversTable{v, s}
+	if v.list.Nulls {
+		return t.printNulls(w)
+	}
 	for _, r := range v.Rows {
 		t.addSite(r)
 	}

@@ -5,6 +5,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"strings"
 	"testing"
 	"time"
 
@@ -26,9 +27,14 @@ func TestServeScripts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	cache, err := exec.Command("go", "env", "GOCACHE").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata/serve",
 		Setup: func(e *testscript.Env) error {
+			e.Setenv("GOCACHE", strings.TrimSpace(string(cache)))
 			e.Setenv("PROGRAM", programtest.Copy(t, ccmapd, "ccmapd"))
 			e.Setenv("CCMAPD_SOCKET", filepath.Join(e.WorkDir, "s"))
 			e.Setenv(testrun.MarkEnv, os.Getenv(testrun.MarkEnv))

@@ -153,9 +153,9 @@ func ownerOf(dir string) (of string, others bool) {
 
 const storeListLong = `List lists stored profiles, by target, event, build and time.
 
-  kind     period (as it was filed), day (periods of one day in one file), running (the log
-           has it), or best: a second name of a file, which is kept longer; phase-2: the
-           best of a phase of the build
+  kind     period (as it was filed), hour or day (periods of one hour or day in one file),
+           running (the log has it), or best: a second name of a file, which is kept
+           longer; phase-2: the best of a phase of the build
   samples  and how much the profile knows: pruned, truncated. '?': not looked at yet
   user     who may see it besides root and the daemon's group`
 
@@ -214,12 +214,13 @@ type storeList struct {
 
 // storedEntry is a stored profile in JSON.
 type storedEntry struct {
-	Kind   string    `json:"kind"` // period, day, best, phase-N or running
+	Kind   string    `json:"kind"` // period, hour, day, best, phase-N or running
 	Target string    `json:"target"`
 	Event  string    `json:"event"`
 	Build  string    `json:"build"` // as its directory is called; of the log the whole id
 	From   time.Time `json:"from"`
 	To     time.Time `json:"to"`
+	Commit time.Time `json:"commit,omitzero"` // of the build's source
 	File   string    `json:"file,omitempty"`
 	Bytes  int64     `json:"bytes"`
 	Best   bool      `json:"best"` // it is the best file of its build
@@ -257,7 +258,7 @@ func entriesJSON(entries []store.Entry) []storedEntry {
 	all := make([]storedEntry, len(entries))
 	for i, e := range entries {
 		all[i] = storedEntry{
-			Kind: kindOf(e), Target: e.Target, Event: e.Event, Build: e.Build, From: e.From, To: e.To,
+			Kind: kindOf(e), Target: e.Target, Event: e.Event, Build: e.Build, From: e.From, To: e.To, Commit: e.Commit,
 			File: e.Name, Bytes: e.Size, Best: e.Best, Interval: e.Interval,
 		}
 		if e.Owner.Traceable {

@@ -293,8 +293,9 @@ func reportChecked(env *environment, f *storeFlags, c *store.Checked) error {
 	return reportSkipped(env.stderr, c.Skipped, c.First, c.LogDamage)
 }
 
-const storeCompactLong = `Compact merges the periods of each day that is over for seven days into one file. The
-daemon does so by itself, once a day; this is for a store without one.`
+const storeCompactLong = `Compact merges the periods of each hour that is over for a day into one file, and those
+of each day that is over for seven days. The daemon does so by itself, once a day; this is
+for a store without one.`
 
 func newStoreCompactCmd(env *environment, f *storeFlags) subcommand {
 	cmd := &cobra.Command{
@@ -311,6 +312,7 @@ func newStoreCompactCmd(env *environment, f *storeFlags) subcommand {
 
 // compactedStore is the JSON of store compact.
 type compactedStore struct {
+	Hours   int `json:"hours"`
 	Days    int `json:"days"`
 	Parts   int `json:"parts"`
 	Skipped int `json:"skipped"`
@@ -337,7 +339,7 @@ func compactStored(cmd *cobra.Command, env *environment, f *storeFlags) error {
 	if f.asJSON {
 		return terminal.WriteJSON(env.stdout, compactedStore(done))
 	}
-	_, err = fmt.Fprintf(env.stdout, "%s merged into %s; %s left out, as they cannot be read\n",
-		figure.Plural(int64(done.Parts), "period"), figure.Plural(int64(done.Days), "day"), figure.Plural(int64(done.Skipped), "file"))
+	_, err = fmt.Fprintf(env.stdout, "%s merged into %s and %s; %s left out, as they cannot be read\n",
+		figure.Plural(int64(done.Parts), "period"), figure.Plural(int64(done.Hours), "hour"), figure.Plural(int64(done.Days), "day"), figure.Plural(int64(done.Skipped), "file"))
 	return err
 }

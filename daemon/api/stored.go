@@ -116,7 +116,7 @@ func (a *archive) fill(c *call, of string, one *archived, read reading) {
 func nameOf(entries []store.Entry) string {
 	var names []string
 	for _, e := range entries {
-		names = append(names, fmt.Sprint(e.Kind, e.Path, e.Target, e.Build, e.Owner, e.To.UnixNano()))
+		names = append(names, fmt.Sprint(e.Kind, e.Path, e.Target, e.Build, e.Owner, e.To.UnixNano(), e.Why))
 	}
 	slices.Sort(names)
 	return strings.Join(names, "\x00")

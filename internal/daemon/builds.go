@@ -2,7 +2,6 @@ package daemon
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/ccmapd/ccmapd/ccmap"
@@ -12,8 +11,9 @@ import (
 	"github.com/ccmapd/ccmapd/internal/store"
 )
 
-// A target whose program was replaced by another build is compared with the best profile of the build before, once the
-// first file of the new build has enough samples. The verdict is an event, which names the largest changes.
+// A target whose program was replaced by another build is compared with the best profile of the build that ran before,
+// once the first file of the new build has enough samples. The verdict is an event, which names the largest changes. It
+// says if the build before is a later one of the series: then the target was rolled back.
 
 // namedChanges bounds the methods that an event names.
 const namedChanges = 3
@@ -42,35 +42,55 @@ func (p *periods) compareBuilds(t *target, of store.Key, s *ccmap.Snapshot) {
 		t.compared = of.Build
 		p.events.raise(Event{
 			Kind: EventBuild, Target: t.Name, Owner: of.Owner, OfHost: t.Match.Host,
-			Text: fmt.Sprintf("build %s beside %s: %s", store.BuildName(of.Build), before.build, text),
+			Text: fmt.Sprintf("build %s beside %s: %s", store.BuildName(of.Build), before, text),
 		})
 	}
 }
 
-// earlier is the best profile of an earlier build.
+// earlier is the best profile of the build that ran before another one.
 type earlier struct {
-	build   string
-	profile *ccmap.Snapshot // nil: no earlier build has one
+	store.Build
+	later   bool            // it is a later build of the series
+	profile *ccmap.Snapshot // nil: no build has one
 }
 
-// bestBefore returns the best profile of the latest build before one that the same processes' owner has.
+// String returns the build, for example "8a31b0c4f9d2, committed 2026-11-20 10:00:00, a later build: a rollback".
+func (e earlier) String() string {
+	if e.later {
+		return e.Build.String() + ", a later build: a rollback"
+	}
+	return e.Build.String()
+}
+
+// bestBefore returns the best profile of the build that was seen last, other than one, among those that the same
+// processes' owner has.
 func (p *periods) bestBefore(of store.Key) (earlier, error) {
 	owners := func(o process.Owner) bool {
 		return o.Traceable == of.Owner.Traceable && (!o.Traceable || o == of.Owner)
 	}
 	all := p.archive.List(store.Filter{Target: of.Target, Event: store.Event(of.Unit), Visible: owners}).Entries
-	all = slices.DeleteFunc(all, func(e store.Entry) bool {
-		return e.Kind != store.KindBest || e.Build == store.BuildName(of.Build)
-	})
-	if len(all) == 0 {
+	series, own := store.SeriesOf(all), store.BuildName(of.Build)
+	var others store.Series
+	bests := make(map[string]store.Entry)
+	for _, e := range all {
+		if e.Kind == store.KindBest && e.Build != own {
+			bests[e.Build] = e
+		}
+	}
+	for _, b := range series {
+		if _, has := bests[b.Name]; has {
+			others = append(others, b)
+		}
+	}
+	if len(others) == 0 {
 		return earlier{}, nil
 	}
-	last := slices.MaxFunc(all, func(a, b store.Entry) int { return a.To.Compare(b.To) })
-	m, err := p.archive.Read(last)
+	last := others.Present()
+	m, err := p.archive.Read(bests[last.Name])
 	if err != nil {
 		return earlier{}, err
 	}
-	return earlier{last.Build, m.Snapshot()}, nil
+	return earlier{last, series.Precedes(own, last.Name), m.Snapshot()}, nil
 }
 
 // verdictOf describes the changes from a profile to another in a line, if there are samples enough to tell.

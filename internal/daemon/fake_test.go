@@ -34,10 +34,11 @@ type fakeProcess struct {
 	file   process.FileID
 	hangs  chan struct{} // until it is closed, nobody learns the file; nil: the file is known
 	build  string
-	method string // that all its samples are of
-	body   uint64 // of that method; 0: not known
-	runs   string // its runtime
-	refuse error  // the answer to attaching
+	commit time.Time // of its source
+	method string    // that all its samples are of
+	body   uint64    // of that method; 0: not known
+	runs   string    // its runtime
+	refuse error     // the answer to attaching
 	ended  chan struct{}
 	reason string
 	err    error // of a session with it, in place of reason
@@ -311,7 +312,7 @@ func (s *fakeSource) Close() error { return nil }
 
 func (s *fakeSource) Info() sampler.Info {
 	return sampler.Info{
-		Target: ccmap.Target{PID: s.p.PID, Executable: s.p.Executable, BuildID: s.p.build, Runtime: s.p.runs}, Engine: "fake", Sink: s.sink,
+		Target: ccmap.Target{PID: s.p.PID, Executable: s.p.Executable, BuildID: s.p.build, Commit: s.p.commit, Runtime: s.p.runs}, Engine: "fake", Sink: s.sink,
 	}
 }
 

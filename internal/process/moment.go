@@ -170,6 +170,12 @@ type Bodied interface {
 	HashBodies(bytes int)
 }
 
+// Dated is a [Runtime] that knows when the source of the program was committed.
+type Dated interface {
+	// Commit returns that time, zero where it is not known.
+	Commit() time.Time
+}
+
 // Loader keeps the symbols of a runtime up to date. Before a program has run, it has no
 // symbols, and every function is unknown.
 type Loader interface {

@@ -280,6 +280,16 @@ func Describe(pid int) ccmap.Target {
 	return t
 }
 
+// DescribeBuild describes a process and the build of its program, as its runtime knows it.
+func DescribeBuild(pid int, r Runtime) ccmap.Target {
+	t := Describe(pid)
+	t.BuildID, t.Runtime = r.Build()
+	if d, ok := r.(Dated); ok {
+		t.Commit = d.Commit()
+	}
+	return t
+}
+
 // Threads lists the threads of a process.
 func Threads(pid int) ([]uint32, error) {
 	dir, err := openTasks(pid)

@@ -126,7 +126,7 @@ func (w *workload) step(s *Store) error {
 		s.Retain(w.clock)
 		return nil
 	case n < 19:
-		_, err := s.Compact(context.Background(), w.clock.Add(30*24*time.Hour))
+		_, err := s.Compact(context.Background(), w.clock.AddDate(0, 0, 2+28*w.rnd.IntN(2))) // hours, or days
 		return err
 	}
 	s.mu.Lock()

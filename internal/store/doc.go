@@ -5,8 +5,8 @@
 //  2. When a period ends, [Store.File] writes all that was counted to an immutable file. The frames of the period in
 //     the log count no more.
 //  3. The next process opens the store, and gets what is in the log and in no file ([Store.Recovered]).
-//  4. The best file of a build has a second name, which [Store.Retain] leaves alone. Old periods merge into days
-//     ([Store.Compact]).
+//  4. The best file of a build has a second name, which [Store.Retain] leaves alone. Old periods merge into hours
+//     and days ([Store.Compact]).
 //  5. What a compiler has made of methods is appended to a file of its own ([Store.AppendRecords]).
 //  6. What a hub is to get waits in an [Outbox] until it is acknowledged.
 //  7. A [Reader] lists and reads files and the log, while any process writes to them.
@@ -16,7 +16,7 @@
 //	lock                                              flock(2) of the writer, with its pid
 //	format                                            version of the layout
 //	log/<n>-<salt>.seg                                frames that are in no file yet: package deltalog
-//	targets/NAME/BUILD/EVENT/FROM-TO.json.zst         a period; FROM-TO.day.json.zst a day
+//	targets/NAME/BUILD/EVENT/FROM-TO.json.zst         a period; FROM-TO.hour.json.zst an hour, FROM-TO.day.json.zst a day
 //	targets/NAME/BUILD/EVENT/best.json.zst            a second name of one of these, or the last one
 //	targets/NAME/BUILD/EVENT/fleet.json.zst           what a hub knew of the build before it was sampled here
 //	targets/NAME/BUILD/EVENT/phase-N.json.zst         the same, of a phase

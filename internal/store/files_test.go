@@ -204,6 +204,52 @@ func TestCompact(t *testing.T) {
 	}
 }
 
+// Periods of minutes become hours when these are over for a day, and the hours become a day after a week. The sum stays
+// the same all the time.
+func TestHours(t *testing.T) {
+	t.Parallel()
+	s := mustOpen(t, Options{Dir: t.TempDir()})
+	const each = 15 * time.Minute
+	for i := range 4 * 24 {
+		m := ccmap.New(ccmap.Options{})
+		m.Merge(profile(1))
+		from := day.Add(time.Duration(i) * each)
+		if _, err := s.File(web, from, from.Add(each), m.Snapshot()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, c := range []struct {
+		after time.Duration // the first period began
+		want  Compacted
+		files int
+	}{
+		{24 * time.Hour, Compacted{}, 96},
+		{36 * time.Hour, Compacted{Hours: 12, Parts: 48}, 60},
+		{48 * time.Hour, Compacted{Hours: 12, Parts: 48}, 24},
+		{7 * 24 * time.Hour, Compacted{}, 24},
+		{8 * 24 * time.Hour, Compacted{Days: 1, Parts: 24}, 1},
+	} {
+		done, err := s.Compact(t.Context(), day.Add(c.after))
+		if done != c.want || err != nil {
+			t.Errorf("after %v: %+v, %v; want %+v", c.after, done, err, c.want)
+		}
+		files, sum := 0, int64(0)
+		for _, e := range s.Reader().List(Filter{}).Entries {
+			if e.Kind != KindPeriod {
+				continue
+			}
+			m, err := s.Reader().Read(e)
+			if err != nil {
+				t.Fatal(err)
+			}
+			files, sum = files+1, sum+m.Snapshot().Total().Samples
+		}
+		if files != c.files || sum != 96 {
+			t.Errorf("after %v: %d files with %d samples, want %d with 96", c.after, files, sum, c.files)
+		}
+	}
+}
+
 // A merge whose process was killed after the new file appeared counts once, for readers and for the next process.
 func TestMergeThatWasCut(t *testing.T) {
 	t.Parallel()

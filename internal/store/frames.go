@@ -39,6 +39,7 @@ type head struct {
 	Started   uint64 `json:"st,omitempty"`
 	From      int64  `json:"f,omitempty"`
 	To        int64  `json:"e,omitempty"`
+	Commit    int64  `json:"c,omitempty"` // of the build's source, Unix seconds
 
 	// After is the last frame of the stream before this one that was acknowledged. Frames between are void: this
 	// one has what they had.
@@ -60,6 +61,25 @@ func (h *head) key() Key {
 		Target: h.Target, Build: h.Build, Unit: ccmap.NewUnit(h.UnitKind, h.UnitBase),
 		Owner: process.Owner{UID: h.UID, GID: h.GID, Traceable: h.Traceable},
 	}
+}
+
+// commit returns when the source of the build was committed; zero: not known.
+func (h *head) commit() time.Time { return fromUnix(h.Commit) }
+
+// fromUnix returns a time, zero of 0 seconds, which mean that it is not known.
+func fromUnix(seconds int64) time.Time {
+	if seconds == 0 {
+		return time.Time{}
+	}
+	return time.Unix(seconds, 0).UTC()
+}
+
+// toUnix is the inverse of fromUnix.
+func toUnix(t time.Time) int64 {
+	if t.IsZero() {
+		return 0
+	}
+	return t.Unix()
 }
 
 func (h *head) process() Process { return Process{h.PID, h.Started} }

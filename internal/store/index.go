@@ -24,14 +24,16 @@ type indexed struct {
 	size, time int64 // of the file; ns
 	from, to   int64 // that were sampled, as the profile says it; ns, 0: not known
 	interval   int64 // at which the tuner had settled, ns; 0: it decided nothing
+	commit     int64 // of the build's source, Unix seconds; 0: not known
 	unitBase   string
 	quality    Quality
 }
 
 const (
-	indexMagic = "ccmapd index 2\n"
-	mostIndex  = 64 << 20 // bytes
-	mostPath   = 1 << 12  // bytes of a path, and of a unit
+	indexBefore = "ccmapd index 2\n" // without commits, which its files do not have either
+	indexMagic  = "ccmapd index 3\n"
+	mostIndex   = 64 << 20 // bytes
+	mostPath    = 1 << 12  // bytes of a path, and of a unit
 )
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
@@ -43,7 +45,7 @@ func (x *index) find(name string, info fs.FileInfo) (indexed, bool) {
 }
 
 func (x *index) set(name string, info fs.FileInfo, q Quality, m ccmap.Meta) {
-	e := indexed{size: info.Size(), time: info.ModTime().UnixNano(), unitBase: m.Unit.Base(), quality: q}
+	e := indexed{size: info.Size(), time: info.ModTime().UnixNano(), unitBase: m.Unit.Base(), commit: toUnix(m.Target.Commit), quality: q}
 	if m.Unit == ccmap.CPUTime {
 		e.interval = int64(settledInterval(m.Interval))
 	}
@@ -90,6 +92,11 @@ func readIndex(d fileSystem) (*index, error) {
 
 func parseIndex(data []byte) (map[string]indexed, error) {
 	rest, ok := bytes.CutPrefix(data, []byte(indexMagic))
+	unknown := 0 // numbers that it does not have
+	if !ok {
+		rest, ok = bytes.CutPrefix(data, []byte(indexBefore))
+		unknown = 1
+	}
 	if !ok || len(rest) < 4 {
 		return nil, errors.New("it is no index of this version")
 	}
@@ -102,7 +109,7 @@ func parseIndex(data []byte) (map[string]indexed, error) {
 	for !c.Empty() {
 		name := text(c)
 		var e indexed
-		for _, to := range e.numbers() {
+		for _, to := range e.numbers()[unknown:] {
 			*to = int64(c.U64())
 		}
 		e.unitBase, e.quality = text(c), parseQuality(c)
@@ -127,7 +134,10 @@ func parseQuality(c *cursor.Cursor) Quality {
 	return q
 }
 
-func (e *indexed) numbers() []*int64 { return []*int64{&e.size, &e.time, &e.from, &e.to, &e.interval} }
+// numbers returns what an index has of a file beside its quality. The first is new in the last version.
+func (e *indexed) numbers() []*int64 {
+	return []*int64{&e.commit, &e.size, &e.time, &e.from, &e.to, &e.interval}
+}
 
 func (q *Quality) numbers() []*float64 {
 	return []*float64{&q.Independent, &q.Settled, &q.Pruned, &q.Other, &q.Truncated, &q.Unaccounted}

@@ -57,7 +57,6 @@ const (
 	bestStem   = "best"
 	phaseStem  = "phase-"
 	fleetStem  = "fleet"
-	dayMark    = ".day"
 
 	buildChars = 12 // of a build id
 	mostChars  = 64 // of an event, and of a target's name in a path: longer ones are refused
@@ -107,8 +106,8 @@ func (n fileName) String() string {
 		stem = phaseStem + strconv.Itoa(n.phase)
 	case !n.best:
 		stem = n.from.UTC().Format(periodTime) + "-" + n.to.UTC().Format(periodTime)
-		if n.level == LevelDay {
-			stem += dayMark
+		if n.level != LevelPeriod {
+			stem += "." + n.level.String()
 		}
 	}
 	return stem + ownerMark(n.owner) + fileType
@@ -141,9 +140,11 @@ func parseFileName(name string) (n fileName, ok bool) {
 		n.best, n.phase = true, int(phase)
 		return n, err == nil && phase > 0 && strconv.Itoa(n.phase) == number
 	}
-	stem, isDay := strings.CutSuffix(stem, dayMark)
-	if isDay {
-		n.level = LevelDay
+	for l := LevelHour; l <= LevelDay; l++ {
+		if of, is := strings.CutSuffix(stem, "."+l.String()); is {
+			stem, n.level = of, l
+			break
+		}
 	}
 	from, to, found := strings.Cut(stem, "-")
 	if !found {

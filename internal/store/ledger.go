@@ -35,6 +35,7 @@ type logged struct {
 	replaces []mark // by a whole
 	process  Process
 	from, to time.Time
+	commit   time.Time // of the build's source; zero: not known
 }
 
 func newLedger() *ledger {
@@ -69,7 +70,7 @@ func (l *ledger) note(at deltalog.Position, kind deltalog.Kind, stream, seq uint
 		a.key, a.last = h.key(), max(a.last, seq)
 		e := logged{
 			at: at, whole: kind == kindWhole, after: h.After, process: h.process(),
-			from: time.Unix(0, h.From).UTC(), to: time.Unix(0, h.To).UTC(),
+			from: time.Unix(0, h.From).UTC(), to: time.Unix(0, h.To).UTC(), commit: h.commit(),
 		}
 		if e.whole {
 			e.replaces = h.Marks

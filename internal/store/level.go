@@ -22,20 +22,20 @@ type Level uint8
 // The levels.
 const (
 	LevelPeriod Level = iota // as it was filed
+	LevelHour                // the periods that began in one hour, UTC
 	LevelDay                 // the periods that began on one day, UTC
 )
 
+// levels has the name of each level, how long a time its files cover, and how old they are at least.
+var levels = [...]struct {
+	name         string
+	length, from time.Duration
+}{{name: "period"}, {"hour", time.Hour, 24 * time.Hour}, {"day", 24 * time.Hour, 7 * 24 * time.Hour}}
+
 // String returns the name of the level, for example "day".
-func (l Level) String() string {
-	if l == LevelDay {
-		return "day"
-	}
-	return "period"
-}
+func (l Level) String() string { return levels[l].name }
 
 const (
-	// hoursKept is how long periods stay as they were filed.
-	hoursKept = 7 * 24 * time.Hour
 	// mostNotes bounds the changes of the interval and the comments of a merge.
 	mostNotes = 64
 	// mostParts bounds the files of one merge, and so what is said about it.
@@ -49,10 +49,10 @@ type merging struct {
 }
 
 // Compacted says what Compact has done.
-type Compacted struct{ Days, Parts, Skipped int }
+type Compacted struct{ Hours, Days, Parts, Skipped int }
 
-// Compact merges the periods of each day that is over for seven days into one file. It stops between two days when ctx
-// is done. A file that cannot be read stays as it is, and is counted.
+// Compact merges the periods of each hour that is over for a day into one file, and those of each day that is over for
+// seven. It stops between two merges when ctx is done. A file that cannot be read stays as it is, and is counted.
 func (s *Store) Compact(ctx context.Context, now time.Time) (Compacted, error) {
 	var done Compacted
 	s.filing.Lock()
@@ -62,39 +62,61 @@ func (s *Store) Compact(ctx context.Context, now time.Time) (Compacted, error) {
 	if err != nil {
 		return done, fmt.Errorf("compact store: %w", err)
 	}
-	days := oldDays(files, now)
-	for i, day := range days {
+	merges := append(oldFiles(files, LevelDay, now), oldFiles(files, LevelHour, now)...)
+	for i, m := range merges {
 		if s.Progress != nil {
-			s.Progress(i, len(days))
+			s.Progress(i, len(merges))
 		}
 		if err := ctx.Err(); err != nil {
 			return done, fmt.Errorf("compact store: %w", err)
 		}
-		parts, skipped, err := s.mergeDay(day)
+		parts, skipped, err := s.mergeOld(m)
 		done.Skipped += skipped
 		if err != nil {
 			return done, fmt.Errorf("compact store: %w", err)
 		}
-		if parts > 0 {
+		if parts == 0 {
+			continue
+		}
+		done.Parts += parts
+		if m.level == LevelDay {
 			done.Days++
-			done.Parts += parts
+		} else {
+			done.Hours++
 		}
 	}
 	return done, nil
 }
 
-// oldDays returns the files of days that have more than one, and that are over for long enough.
-func oldDays(files []found, now time.Time) (days [][]found) {
-	type day struct {
+// oldMerge is files of one key that become one of a level.
+type oldMerge struct {
+	level Level
+	files []found
+}
+
+// levelAt returns the level that a file should have, by its age.
+func (f *found) levelAt(now time.Time) Level {
+	for l := LevelDay; l > LevelPeriod; l-- {
+		over := f.from.UTC().Truncate(levels[l].length).Add(levels[l].length)
+		if now.Sub(later(over, f.to)) >= levels[l].from {
+			return l
+		}
+	}
+	return LevelPeriod
+}
+
+// oldFiles returns the files that are to become one of a level, where there is more than one.
+func oldFiles(files []found, level Level, now time.Time) (merges []oldMerge) {
+	type place struct {
 		dirKey
 		dir string
 		at  time.Time
 	}
-	all := make(map[day][]found)
-	var order []day
+	all := make(map[place][]found)
+	var order []place
 	for _, f := range files {
-		k := day{f.dirKey(), path.Dir(f.path), f.from.UTC().Truncate(24 * time.Hour)}
-		if f.best || now.Sub(k.at.Add(24*time.Hour)) < hoursKept || now.Sub(f.to) < hoursKept {
+		k := place{f.dirKey(), path.Dir(f.path), f.from.UTC().Truncate(levels[level].length)}
+		if f.best || f.level > level || f.levelAt(now) != level {
 			continue
 		}
 		if len(all[k]) == 0 {
@@ -104,17 +126,17 @@ func oldDays(files []found, now time.Time) (days [][]found) {
 	}
 	for _, k := range order {
 		if len(all[k]) > 1 {
-			days = append(days, all[k][:min(len(all[k]), mostParts)]) // the next Compact has the rest
+			merges = append(merges, oldMerge{level, all[k][:min(len(all[k]), mostParts)]}) // the next Compact has the rest
 		}
 	}
-	return days
+	return merges
 }
 
-// mergeDay merges files of one key into one, and returns how many.
-func (s *Store) mergeDay(files []found) (parts, skipped int, err error) {
+// mergeOld merges files of one key into one, and returns how many.
+func (s *Store) mergeOld(of oldMerge) (parts, skipped int, err error) {
 	s.filing.Lock()
 	defer s.filing.Unlock()
-	m, plan := ccmap.New(ccmap.Options{}), merging{}
+	m, plan, files := ccmap.New(ccmap.Options{}), merging{}, of.files
 	from, to := files[0].from, files[0].to
 	for _, f := range files {
 		part, err := readMap(s.disk, f.path, export.ReadOptions{})
@@ -138,7 +160,7 @@ func (s *Store) mergeDay(files []found) (parts, skipped int, err error) {
 		return 0, skipped, nil
 	}
 	BoundMeta(m.Meta())
-	plan.Path, err = s.newName(path.Dir(files[0].path), fileName{from: from, to: to, level: LevelDay, owner: files[0].owner})
+	plan.Path, err = s.newName(path.Dir(files[0].path), fileName{from: from, to: to, level: of.level, owner: files[0].owner})
 	if err != nil {
 		return 0, skipped, err
 	}
@@ -226,7 +248,7 @@ func isFile(name string) bool {
 
 // StripMeta leaves in a description what is of all machines, and bounds it.
 func StripMeta(m *ccmap.Meta) {
-	m.Target = ccmap.Target{BuildID: m.Target.BuildID, Runtime: m.Target.Runtime}
+	m.Target = ccmap.Target{BuildID: m.Target.BuildID, Runtime: m.Target.Runtime, Commit: m.Target.Commit}
 	m.Comments, m.Ended = nil, ""
 	BoundMeta(m)
 }

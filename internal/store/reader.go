@@ -41,6 +41,7 @@ type Entry struct {
 	Unit     ccmap.Unit // its base is empty where the index does not know the file
 	Owner    process.Owner
 	From, To time.Time // UTC; of a best file whose period is gone as the profile says it, or the time that it was written
+	Commit   time.Time // of the build's source; zero: the program does not say, or the file must be read
 	Path     string    // of the file; empty in the log
 	Name     string    // of the file, below the directory of the store; empty in the log
 	Size     int64     // bytes
@@ -50,6 +51,9 @@ type Entry struct {
 	Quality  *Quality // nil: not known, the file must be read
 
 	Interval time.Duration // at which the tuner had settled; 0: it decided nothing, or that is not known
+
+	// Why says why the entry stands for a build that it is not of; empty: it is of the build that was asked for.
+	Why string
 
 	log *stored
 }
@@ -200,7 +204,7 @@ func (r *Reader) entry(f *found, x *index) Entry {
 	}
 	if known, ok := x.find(f.path, f.info); ok {
 		e.Quality, e.Unit = &known.quality, ccmap.NewUnit(f.event, known.unitBase)
-		e.Interval = time.Duration(known.interval)
+		e.Interval, e.Commit = time.Duration(known.interval), fromUnix(known.commit)
 		if f.best && !f.fleet && known.from != 0 {
 			e.From, e.To = time.Unix(0, known.from).UTC(), time.Unix(0, known.to).UTC()
 		}
@@ -230,7 +234,7 @@ func (r *Reader) running(f *Filter, to *[]Entry) (damage string) {
 	for k, streams := range l.byKey() {
 		e := Entry{
 			Kind: KindRunning, Target: k.Target, Build: k.Build, Event: Event(k.Unit), Unit: k.Unit, Owner: k.Owner,
-			log: &stored{k, streams},
+			Commit: commitOf(streams), log: &stored{k, streams},
 		}
 		for _, t := range streams {
 			e.addStream(t)
@@ -290,6 +294,9 @@ func (r *Reader) Sum(entries []Entry) (*ccmap.Map, error) {
 	sum, err := r.sum(files, l)
 	if err == nil && len(moments) > 0 {
 		sum, err = r.span(sum.Snapshot(), moments, l)
+	}
+	if err == nil && len(entries) > 0 && entries[0].Why != "" {
+		sum.Meta().Comments = append(sum.Meta().Comments, ccmap.CommentWarning+entries[0].Why)
 	}
 	return sum, err
 }

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"errors"
 	"io/fs"
 	"maps"
@@ -141,7 +142,18 @@ func merge(k Key, streams []stream, read func(deltalog.Position) (deltalog.Frame
 		}
 	}
 	BoundMeta(r.Map.Meta())
+	r.Map.Meta().Target.Commit = commitOf(streams)
 	return r, nil
+}
+
+// commitOf returns when the source of the build was committed that streams are of; zero: none of them knows.
+func commitOf(streams []stream) (commit time.Time) {
+	for _, t := range streams {
+		for _, f := range t.frames {
+			commit = cmp.Or(commit, f.commit)
+		}
+	}
+	return commit
 }
 
 // add adds a frame, within a load.

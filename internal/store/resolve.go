@@ -115,26 +115,47 @@ func names(all []Entry) (names []string) {
 	return names
 }
 
-// ofBuild returns the entries of some kinds of the build that a reference names: of the latest that has any.
+// ofBuild returns the entries of some kinds of the build that a reference names. If it names none they are of the build
+// that was seen last, or of the one that is nearest to it in the series and has any.
 func ofBuild(own []Entry, ref Reference, kinds ...Kind) ([]Entry, error) {
 	some := slices.DeleteFunc(slices.Clone(own), func(e Entry) bool { return !slices.Contains(kinds, e.Kind) })
-	builds := buildsOf(some)
-	matching := builds
-	if ref.At != "" {
-		matching = slices.DeleteFunc(slices.Clone(builds), func(b string) bool { return !isBuild(b, ref.At) })
+	if ref.At == "" && len(some) > 0 {
+		return ofNearest(SeriesOf(own), some), nil
 	}
+	builds := buildsOf(some)
+	matching := slices.DeleteFunc(slices.Clone(builds), func(b string) bool { return !isBuild(b, ref.At) })
 	switch {
 	case len(some) == 0:
 		return nil, notThere(fmt.Errorf("%s has no %s profile yet", ref.Name, ref.Kind), nil)
 	case len(matching) == 0:
 		return nil, notThere(fmt.Errorf("%s has no %s profile of build %s", ref.Name, ref.Kind, ref.At), builds)
-	case len(matching) > 1 && ref.At != "":
+	case len(matching) > 1:
 		return nil, &advice.Error{
 			Code: advice.CodeUsage, Candidates: matching, Hint: hintOf(matching),
 			Err: fmt.Errorf("build %s of %s may be %d builds", ref.At, ref.Name, len(matching)),
 		}
 	}
 	return slices.DeleteFunc(some, func(e Entry) bool { return BuildName(e.Build) != matching[0] }), nil
+}
+
+// ofNearest returns those of some entries, of which there are any, that are of the build nearest to the present one.
+// If that is another build, they say so.
+func ofNearest(series Series, some []Entry) []Entry {
+	present := series.Present()
+	near, _ := series.Nearest(present.Name, func(b Build) bool {
+		return slices.ContainsFunc(some, func(e Entry) bool { return BuildName(e.Build) == b.Name })
+	})
+	some = slices.DeleteFunc(some, func(e Entry) bool { return BuildName(e.Build) != near.Name })
+	if near.Name != present.Name {
+		side := "before"
+		if series.Precedes(present.Name, near.Name) {
+			side = "after"
+		}
+		for i := range some {
+			some[i].Why = fmt.Sprintf("of build %s, the one %s %s, which has none yet", near, side, present)
+		}
+	}
+	return some
 }
 
 // buildsOf returns the names of builds, the latest first.

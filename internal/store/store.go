@@ -324,6 +324,7 @@ func (s *Store) Append(frames ...Frame) error {
 	heads := make([]head, len(frames))
 	for i, f := range frames {
 		heads[i] = newHead(f.Stream.key, f.Process, f.From, f.To)
+		heads[i].Commit = toUnix(f.Delta.Meta().Target.Commit)
 		bodies[i].Kind, bodies[i].Stream = kindDelta, f.Stream.id
 		f.Stream.tried++
 		bodies[i].Seq, heads[i].After = f.Stream.tried, f.Stream.acked

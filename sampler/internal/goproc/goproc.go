@@ -86,6 +86,14 @@ func (p *Process) Build() (id, version string) {
 	return p.code.table.BuildID(), p.code.table.GoVersion()
 }
 
+// Commit is part of [process.Dated].
+func (p *Process) Commit() time.Time {
+	if p.code.table == nil {
+		return time.Time{}
+	}
+	return p.code.table.Commit()
+}
+
 // Load is part of [process.Loader].
 func (p *Process) Load(ctx context.Context) bool {
 	if p.code.table != nil || !p.code.due(time.Now()) {

@@ -136,8 +136,7 @@ func (s *Source) find(ctx context.Context) error {
 }
 
 func (s *Source) describe() {
-	t := process.Describe(s.o.PID)
-	t.BuildID, t.Runtime = s.process.Build()
+	t := process.DescribeBuild(s.o.PID, s.process)
 	s.target.Store(&t)
 }
 

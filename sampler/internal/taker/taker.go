@@ -225,8 +225,7 @@ func (t *Taker) leaveOne(watches []activation.Watch) []activation.Watch {
 
 // describe publishes the target's description.
 func (t *Taker) describe() {
-	target := process.Describe(t.PID)
-	target.BuildID, target.Runtime = t.Runtime.Build()
+	target := process.DescribeBuild(t.PID, t.Runtime)
 	t.target.Store(&target)
 }
 

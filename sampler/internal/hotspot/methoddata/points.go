@@ -3,6 +3,7 @@ package methoddata
 import (
 	"cmp"
 	"encoding/binary"
+	"math"
 	"slices"
 
 	"github.com/ccmapd/ccmapd/ccmap"
@@ -54,6 +55,9 @@ func (c *converter) convert(p *profile) {
 	c.l.each(p.data, p.method.CodeSize, func(rec *record) error {
 		if point, ok := c.point(p, rec); ok {
 			c.add(p, method, rec.index, point)
+		}
+		if c.l.passesNull(rec) {
+			c.add(p, method, rec.index, ccmap.Point{Kind: ccmap.PointType, Nulls: ccmap.NullsSeen})
 		}
 		return nil
 	})
@@ -217,7 +221,7 @@ func (c *converter) intern(m ccmap.Method) ccmap.MethodID {
 }
 
 // checked sets the types that a check met. JDK 17 counts failed checks downward from 0, and
-// a count above 0 is of types that have no row.
+// a count above 0 is of types that have no row. Both are of types that are not kept apart.
 func (c *converter) checked(p *profile, rec *record, point *ccmap.Point) {
 	for _, row := range c.l.rows(rec) {
 		class := p.class(row.class)
@@ -233,7 +237,9 @@ func (c *converter) checked(p *profile, rec *record, point *ccmap.Point) {
 		point.Values = append(point.Values, ccmap.PointValue{Value: uint64(id), Count: row.count})
 	}
 	point.Values = ccmap.SumValues(point.Values)
-	point.Other += max(rec.count(0), 0)
+	if n := rec.count(0); n != math.MinInt64 { // which has no opposite
+		point.Other += max(n, -n)
+	}
 }
 
 // cases sets the cases of a switch that were chosen, by the bytecodes that they begin at.

@@ -46,6 +46,28 @@ func (l *layout) rows(r *record) []row {
 	return rows
 }
 
+// passesNull reports whether an argument or the result of a call was null. The JVM tells that apart for calls of method
+// handles, and with -XX:TypeProfileLevel=222 for all. After their length come two cells for each argument, the second of
+// them with the type, and one for the result (TypeEntriesAtCall in oops/methodData.hpp, JDK 17 and 25).
+func (l *layout) passesNull(r *record) bool {
+	at := 1
+	switch r.tag {
+	case tagCall:
+	case tagVirtualCall:
+		at += l.extra + 2*l.width
+	default:
+		return false
+	}
+	const null = 1 // the lowest bit of a type
+	n := int(min(r.cell(at), maxCells))
+	for i := 1; i < n; i += 2 {
+		if r.cell(at+1+i)&null != 0 {
+			return true
+		}
+	}
+	return n%2 != 0 && r.cell(at+n)&null != 0
+}
+
 var (
 	errTag   = errors.New("an unknown record")
 	errOrder = errors.New("records that are not in the order of the bytecode")
