@@ -2,8 +2,10 @@ package hub
 
 import (
 	"errors"
+	"flag"
 	"fmt"
 	"math/rand/v2"
+	"os"
 	"path/filepath"
 	"slices"
 	"sync"
@@ -13,7 +15,11 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/ccmapd/ccmapd/hub/bucket"
+	"github.com/ccmapd/ccmapd/hub/internal/versitygw"
+	"github.com/ccmapd/ccmapd/internal/testrun"
 )
+
+func TestMain(m *testing.M) { os.Exit(testrun.Guard(m).Run()) }
 
 // daemons are those of a test: what they have to send, and what was acknowledged. mu guards the rest.
 type daemons struct {
@@ -180,6 +186,9 @@ func TestKills(t *testing.T) {
 	}
 }
 
+// kills is how many hubs die over a real bucket.
+var kills = flag.Int("kills", 100, "`number` of hubs that TestKillsInDir and TestKillsInS3 kill")
+
 func TestKillsInDir(t *testing.T) {
 	t.Parallel()
 	d, err := bucket.OpenDir(filepath.Join(t.TempDir(), "bucket"))
@@ -187,7 +196,28 @@ func TestKillsInDir(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer d.Close()
-	testKills(t, d, 2, 100, 4)
+	testKills(t, d, 2, *kills, 4)
+}
+
+// TestKillsInS3 does the same over a real server of S3, where one is installed.
+func TestKillsInS3(t *testing.T) {
+	testrun.Full(t, testrun.Minutes)
+	program, err := versitygw.Program()
+	if err != nil {
+		testrun.Lacks(t, versitygw.Install)
+	}
+	t.Setenv("AWS_ACCESS_KEY_ID", versitygw.Key)
+	t.Setenv("AWS_SECRET_ACCESS_KEY", versitygw.Secret)
+	address, stop, err := versitygw.Start(t.Context(), program, filepath.Join(t.TempDir(), "s3"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stop()
+	s, err := bucket.OpenS3(bucket.S3Options{Endpoint: address, Bucket: versitygw.Bucket, Region: versitygw.Region, Insecure: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	testKills(t, s, 3, *kills, 4)
 }
 
 // TestStoppedAggregator: an aggregator is stopped between its object and its manifest, for so long that the object is

@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -147,6 +148,12 @@ func TestServeFanIn(t *testing.T) {
 			return is.Failures > before.Failures && is.Reason != "" && is.Methods == len(list) && is.Fetched == 1
 		})
 	}
+	for args, want := range map[string]string{"status": fmt.Sprintf("Fan-in of the fleet: %d methods of 1 program.", len(list)), "doctor @": "no fan-in of the fleet: GET " + hub.URL} {
+		out, _ := s.ask(t, strings.Fields(args)...)
+		if out = strings.Join(strings.Fields(out), " "); !strings.Contains(out, want) || !strings.Contains(out, "damaged file of fan-in") {
+			t.Errorf("ccmapd %s: %s", args, out)
+		}
+	}
 	hub.Close()
 	if err := s.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
@@ -186,9 +193,9 @@ func (s *servedDaemon) checkFanIn(t *testing.T, ccmapd string, methods int) {
 		if n := answer.Shared.Methods; sees != (n == methods) || n == 0 {
 			t.Errorf("user %d is told of %d methods of %d", uid, n, methods)
 		}
-		i := 0
-		for i < len(answer.Methods)-1 && (answer.Methods[i].From != "shared" || answer.Methods[i].Places == 0) {
-			i++
+		i := slices.IndexFunc(answer.Methods, func(m fanInMethod) bool { return m.From == "shared" && m.Places > 0 && m.OwnSamples != nil })
+		if i < 0 {
+			t.Fatalf("user %d: of no own method the fleet knows more: %.2000s", uid, out)
 		}
 		if out, err := as(uid, "contexts", "@web", answer.Methods[i].Method); err != nil || !strings.Contains(out, "in the whole fleet") {
 			t.Errorf("user %d, %s: %v, %s", uid, answer.Methods[i].Method, err, out)

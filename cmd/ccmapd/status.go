@@ -149,17 +149,20 @@ func (s daemonStatus) print(w io.Writer) error {
 func printHub(out *terminal.Printer, h *daemon.Sending) {
 	out.Line("Hub: %s, %s; %s sent, %s waiting, %s lost.", h.URL, h.State, figure.Plural(int64(h.Sent), "contribution"),
 		figure.Plural(int64(h.Waiting), "file"), figure.Count(int64(h.Lost)))
-	if h.Reason != "" {
-		out.Line("  %s", terminal.Reason(h.Reason))
-	}
-	if h.Cure != "" {
-		out.Line("  %s", h.Cure)
-	}
+	printWhy(out, h.Reason, h.Cure)
 	if f := h.FanIn; f != nil {
 		out.Line("Fan-in of the fleet: %s of %s.", figure.Plural(int64(f.Methods), "method"), figure.Plural(int64(f.Programs), "program"))
-		if f.Reason != "" {
-			out.Line("  %s", terminal.Reason(f.Reason))
-		}
+		printWhy(out, f.Reason, f.Cure)
+	}
+}
+
+// printWhy says why something fails, and what to do, if it does.
+func printWhy(out *terminal.Printer, reason, cure string) {
+	if reason != "" {
+		out.Line("  %s", terminal.Reason(reason))
+	}
+	if cure != "" {
+		out.Line("  %s", cure)
 	}
 }
 

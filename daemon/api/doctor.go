@@ -156,7 +156,7 @@ func fanInCheck(h *daemon.Sending) engine.Check {
 	check := engine.Check{Name: "fan-in of the fleet", OK: f.Reason == "", Found: fmt.Sprintf("GET %s/v1/fanin: %d methods of %d programs", h.URL, f.Methods, f.Programs)}
 	if !check.OK {
 		check.Found += ", " + f.Reason
-		check.Wanted, check.Cure = "200 or 304", "The file of read_token_file in [hub] must have a token that reads: 'read' in the hub's file of tokens."
+		check.Wanted, check.Cure = "200 or 304", cmp.Or(f.Cure, "curl "+h.URL+"/readyz")
 	}
 	return check
 }

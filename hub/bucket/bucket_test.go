@@ -1,18 +1,16 @@
 package bucket
 
 import (
-	"cmp"
 	"context"
 	"errors"
-	"net"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/ccmapd/ccmapd/hub/internal/versitygw"
 	"github.com/ccmapd/ccmapd/internal/testrun"
 )
 
@@ -154,59 +152,33 @@ func TestBadBuckets(t *testing.T) {
 	}
 }
 
-// TestS3 checks a real server of S3, versitygw, where it is installed: $CCMAPD_VERSITYGW, or in $PATH.
+// TestS3 checks a real server of S3, versitygw, where it is installed.
 func TestS3(t *testing.T) {
-	program := cmp.Or(os.Getenv("CCMAPD_VERSITYGW"), "versitygw")
-	if _, err := exec.LookPath(program); err != nil {
-		testrun.Lacks(t, "no versitygw: go install github.com/versity/versitygw/cmd/versitygw@v1.8.0")
+	program, err := versitygw.Program()
+	if err != nil {
+		testrun.Lacks(t, versitygw.Install)
 	}
-	s := startS3(t, program)
+	t.Setenv("AWS_ACCESS_KEY_ID", versitygw.Key)
+	t.Setenv("AWS_SECRET_ACCESS_KEY", versitygw.Secret)
+	address, stop, err := versitygw.Start(t.Context(), program, filepath.Join(t.TempDir(), "s3"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(stop)
+	s, err := OpenS3(S3Options{Endpoint: address, Bucket: versitygw.Bucket, Prefix: "fleet", Region: versitygw.Region, Insecure: true})
+	if err != nil {
+		t.Fatal(err)
+	}
 	for range 3 {
 		if err := Check(t.Context(), s, "check", 50); err != nil {
 			t.Fatal(err)
 		}
 	}
-	other, err := OpenS3(S3Options{Endpoint: s.client.EndpointURL().Host, Bucket: "none", Region: "us-east-1", Insecure: true})
+	other, err := OpenS3(S3Options{Endpoint: address, Bucket: "none", Region: versitygw.Region, Insecure: true})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if _, _, err := other.Get(t.Context(), "a", 1); err == nil || errors.Is(err, ErrNotFound) {
 		t.Errorf("a bucket that does not exist: %v", err)
-	}
-}
-
-func startS3(t *testing.T, program string) *S3 {
-	t.Helper()
-	dir := filepath.Join(t.TempDir(), "s3")
-	if err := os.MkdirAll(filepath.Join(dir, "profiles"), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	free, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	address := free.Addr().String()
-	free.Close()
-	t.Setenv("AWS_ACCESS_KEY_ID", "tester")
-	t.Setenv("AWS_SECRET_ACCESS_KEY", "not-a-secret")
-	server := exec.CommandContext(t.Context(), program, "--port", address, "--quiet", "--keep-alive", "posix", dir)
-	server.Env = append(os.Environ(), "ROOT_ACCESS_KEY_ID=tester", "ROOT_SECRET_ACCESS_KEY=not-a-secret")
-	if err := server.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { server.Process.Kill(); server.Wait() })
-	s, err := OpenS3(S3Options{Endpoint: address, Bucket: "profiles", Prefix: "fleet", Region: "us-east-1", Insecure: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for {
-		if c, err := net.Dial("tcp", address); err == nil {
-			c.Close()
-			return s
-		}
-		if t.Context().Err() != nil || server.ProcessState != nil {
-			t.Fatal("the server of S3 does not answer")
-		}
-		time.Sleep(10 * time.Millisecond) // until it listens
 	}
 }

@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -60,6 +61,7 @@ type FanInOfFleet struct {
 	Unknown   uint64 `json:"unknown"`          // answers that the hub does not know the program
 	Failures  uint64 `json:"failures"`         // attempts
 	Reason    string `json:"reason,omitempty"` // of the last one, if it failed
+	Cure      string `json:"cure,omitempty"`
 
 	fanin.Stored // of the methods of all files
 }
@@ -123,7 +125,7 @@ func (g *gleaner) askAll(ctx context.Context, c config.Hub, programs []store.Key
 		}
 		if err != nil {
 			g.count(func(is *FanInOfFleet) { is.Failures++ })
-			first = errors.Join(first, fmt.Errorf("fan-in of %s, build %s: %w", k.Target, store.BuildName(k.Build), err))
+			first = cmp.Or(first, fmt.Errorf("fan-in of %s, build %s: %w", k.Target, store.BuildName(k.Build), err))
 		}
 		if !answered {
 			break
@@ -201,11 +203,14 @@ func (g *gleaner) note(programs []store.Key, failed error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	was := g.is.Reason
-	g.is.Programs, g.is.Methods, g.is.Reason = kept, methods, ""
+	g.is.Programs, g.is.Methods, g.is.Reason, g.is.Cure = kept, methods, "", ""
 	if failed == nil {
 		return
 	}
 	g.is.Reason = failed.Error()
+	if errors.Is(failed, uplink.ErrToken) {
+		g.is.Cure = "The line of the token of read_token_file in the hub's file must permit read, and the target."
+	}
 	if was == "" {
 		g.log.Warn("the hub does not say from where methods are called: what is kept stays", "error", failed)
 	}

@@ -47,8 +47,8 @@ func (s *Store) SetBounds(keep, moments time.Duration, maxBytes int64) {
 
 // Retain removes the files that are older than permitted, and then the oldest, until the rest is small enough, the
 // log included. Moments go first, the oldest of them: they have a tenth of the room. So has what a hub knows of fan-in.
-// The best files of the last two builds of a target stay; the best file of another build goes with the
-// last of its periods. It touches no file of another name, and looks at some files that the index does not know.
+// The best files of the last two builds of a target stay; the best file of another build goes with the last of its
+// periods. It touches no file of another name, and looks at some files that the index does not know.
 func (s *Store) Retain(wall time.Time) {
 	s.filing.Lock()
 	defer s.filing.Unlock()

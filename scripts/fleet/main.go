@@ -4,6 +4,7 @@
 //
 //	go run ./fleet -daemons 1000 -write
 //	go run ./fleet kills -kills 500 -write    kills the hubs meanwhile: see kills.go
+//	go run ./fleet kills -quick               the same over a directory, in less than a minute
 package main
 
 import (
