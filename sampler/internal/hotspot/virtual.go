@@ -139,8 +139,8 @@ const (
 	stringClass    = "java.lang.String"
 )
 
-// mostVirtual bounds the virtual threads that are read. They take some 110 bytes each in `stuck`.
-const mostVirtual = 1 << 20
+// mostVirtual bounds the virtual threads that are kept. A million of them took 267 MiB in `stuck`.
+const mostVirtual = 3 << 18
 
 // hasVirtual reports whether a JVM can have virtual threads.
 func hasVirtual(vm *vmstructs.VM) bool {
