@@ -48,7 +48,7 @@ type kind struct {
 
 // campaigns lists the subcommands in the order of the help.
 func campaigns() []kind {
-	return []kind{targetsCampaign, filesCampaign, modulesCampaign, killsCampaign, writesCampaign, lossesCampaign, serveCampaign, serveKillsCampaign, jvmsCampaign, fuzzCampaign}
+	return []kind{targetsCampaign, waitsCampaign, filesCampaign, modulesCampaign, killsCampaign, writesCampaign, lossesCampaign, serveCampaign, serveKillsCampaign, jvmsCampaign, fuzzCampaign}
 }
 
 // hostile is the campaigns' common state: the flags, ccmapd, and the rows so far.

@@ -44,7 +44,7 @@ func (v *virtualThreads) look(place int32, told *process.TaskLook) {
 	if before.id != id {
 		return
 	}
-	v.put(&before)
+	v.put(0)
 	if t = &v.places[place]; !t.task(&told.Task) {
 		return
 	}
@@ -165,7 +165,7 @@ const mostThreadName = 64
 
 // name returns the name of a virtual thread as Java has it; "": it has none, or it cannot be read.
 func (v *virtualThreads) name(id uint64) (name string) {
-	place, known := v.placeOf[id]
+	place, known := v.index.find(v.seed, id, v.places)
 	if !known {
 		return ""
 	}

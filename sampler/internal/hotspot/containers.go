@@ -17,12 +17,15 @@ import (
 // change, or lie, while it is read: a node is visited once for each way to it, and all work has bounds.
 type containers struct {
 	*virtualThreads
-	epoch   uint32
-	left    int      // of mostNodes
-	gone    bool     // a collection came between
-	sets    []uint64 // to be read
-	met     map[uint64]bool
-	objects []uint64 // threads to be read
+	epoch uint32
+	left  int      // of mostNodes
+	gone  bool     // a collection came between
+	sets  []uint64 // to be read
+	raw   []byte   // of a table
+
+	heads, keys, next, spare []uint64 // reused
+	met                      map[uint64]bool
+	objects                  []uint64 // threads to be read
 }
 
 // owner is a class whose objects have a set of threads, or lead to one that has.
@@ -105,7 +108,7 @@ func (w *containers) flush() {
 		}
 		for i := range threads {
 			if threads[i].id != 0 {
-				w.put(&threads[i])
+				w.put(i)
 			}
 		}
 		w.addScopes(scopes)
@@ -223,11 +226,11 @@ func (w *containers) eachOfTable(table uint64, visit func([]uint64)) {
 		return
 	}
 	for at := uint64(0); at < length && w.spends(nodesOfRead+batchOf/slotsOf); at += batchOf {
-		raw := make([]byte, size*min(batchOf, length-at)+8)
+		w.raw = zeroed(w.raw, int(size*min(batchOf, length-at)+8))
+		raw, heads := w.raw, w.heads[:0]
 		if w.memory.Read(table+w.l.array.data+size*at, raw[:len(raw)-8]) != nil {
 			return
 		}
-		var heads []uint64
 		for i := uint64(0); i+8 < uint64(len(raw)); i += size {
 			word := object(raw).word(i)
 			if size == 4 {
@@ -237,6 +240,7 @@ func (w *containers) eachOfTable(table uint64, visit func([]uint64)) {
 				heads = append(heads, o)
 			}
 		}
+		w.heads = heads
 		w.eachOfNodes(heads, visit)
 	}
 }
@@ -247,7 +251,7 @@ const hashTree = -2 // it is the root of a tree, whose nodes are a list, too
 // eachOfNodes visits the keys of lists of nodes.
 func (w *containers) eachOfNodes(nodes []uint64, visit func([]uint64)) {
 	for len(nodes) > 0 && w.spends(nodesOfRead+len(nodes)) {
-		var keys, next []uint64
+		keys, next := w.keys[:0], w.next[:0]
 		for i, o := range w.copies(nodes, w.l.nodeSize) {
 			switch hash := o.number(w.l.hash); {
 			case o == nil:
@@ -260,6 +264,7 @@ func (w *containers) eachOfNodes(nodes []uint64, visit func([]uint64)) {
 				next = append(next, w.firstOf(nodes[i]))
 			}
 		}
+		w.keys, w.next, w.spare = keys, w.spare, next // one is read while the other is filled
 		visit(keys)
 		nodes = next
 	}

@@ -16,9 +16,7 @@ type heap struct {
 	memory vmstructs.Memory
 	l      heapLayout
 
-	bytes  []byte // reused
-	bufs   [][]byte
-	copied []object
+	near neighbours
 }
 
 // heapLayout is how the JVM writes pointers to objects and classes, and where it counts collections.

@@ -3,7 +3,6 @@ package hotspot
 import (
 	"encoding/binary"
 	"fmt"
-	"slices"
 
 	"github.com/ccmapd/ccmapd/sampler/internal/hotspot/classes"
 	"github.com/ccmapd/ccmapd/sampler/internal/hotspot/vmstructs"
@@ -28,20 +27,14 @@ func (o object) word(at uint64) uint64 {
 
 func (o object) octet(at uint64) uint8 { return uint8(o.word(at&^7) >> (8 * (at & 7))) }
 
-// copies returns the first bytes of objects, until the next call; none of one that cannot be read. The size is one of whole
-// words.
+// copies returns the first bytes of objects, until it or pieces is called; none of one that cannot be read.
 func (h *heap) copies(objects []uint64, size uint64) []object {
-	n := len(objects)
-	h.bytes = slices.Grow(h.bytes[:0], n*int(size))[:n*int(size)]
-	h.bufs, h.copied = slices.Grow(h.bufs[:0], n)[:n], slices.Grow(h.copied[:0], n)[:n]
-	for i := range h.bufs {
-		h.bufs[i] = h.bytes[i*int(size):][:size]
-	}
-	classes.ReadMany(h.memory, objects, h.bufs)
-	for i, buf := range h.bufs {
-		h.copied[i] = buf
-	}
-	return h.copied
+	return h.near.read(h.memory, objects, func(int) int { return int(size) })
+}
+
+// pieces returns pieces of the heap, as copies does.
+func (h *heap) pieces(addrs []uint64, sizes []int) []object {
+	return h.near.read(h.memory, addrs, func(i int) int { return sizes[i] })
 }
 
 // ref returns the object that a field of an object points to.

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/ccmapd/ccmapd/internal/process"
-	"github.com/ccmapd/ccmapd/sampler/internal/hotspot/classes"
 	"github.com/ccmapd/ccmapd/sampler/internal/hotspot/unwind"
 	"github.com/ccmapd/ccmapd/sampler/internal/hotspot/vmstructs"
 )
@@ -33,7 +32,8 @@ type virtualThreads struct {
 	lacks error     // why it was not found, though the JVM may have virtual threads
 
 	places  []virtual
-	placeOf map[uint64]int32 // by number
+	index   placeIndex
+	next    int32 // the place after that of the thread that was put last: threads are met in one order
 	free    []int32
 	all     int              // that the last census has met
 	census  uint32           // its number
@@ -44,10 +44,19 @@ type virtualThreads struct {
 
 	newOwner func(class uint64) owner
 	buf      []byte // of a stack
-	traces   []byte // of many
+	batch    virtualBatch
 }
 
-// virtual is the virtual thread in a place, as it was at a census or look. There may be half a million.
+// virtualBatch is what was read of some virtual threads, until the next are read.
+type virtualBatch struct {
+	threads               []virtual
+	conts, chunks, scopes []uint64
+	from                  []uint64 // where their stacks begin
+	sizes                 []int
+	stacks                []object // … and their first bytes
+}
+
+// virtual is the virtual thread in a place, as it was at a census or look. There may be a million.
 type virtual struct {
 	id     uint64 // as Java numbers threads; 0: none
 	object uint64 // its address in an epoch
@@ -63,7 +72,7 @@ type virtual struct {
 type trace struct {
 	sp    int32  // of its stack, in words
 	words uint32 // hash of words of the stack, and of where it is
-	calls uint32 // … of those that no collection changes
+	calls uint32 // … of those that no collection changes: only in a place
 }
 
 // virtualState is what a virtual thread does.
@@ -130,8 +139,8 @@ const (
 	stringClass    = "java.lang.String"
 )
 
-// mostVirtual bounds the virtual threads that are read. They take some 250 bytes each in `stuck`.
-const mostVirtual = 1 << 19
+// mostVirtual bounds the virtual threads that are kept. A million of them took 267 MiB in `stuck`.
+const mostVirtual = 3 << 18
 
 // hasVirtual reports whether a JVM can have virtual threads.
 func hasVirtual(vm *vmstructs.VM) bool {
@@ -142,7 +151,7 @@ func hasVirtual(vm *vmstructs.VM) bool {
 // newVirtualThreads returns the reader of a JVM's virtual threads.
 func newVirtualThreads(p *Process, rest *unwind.AtRest) *virtualThreads {
 	find := func(class uint64) owner { return findOwner(p.classes, class) }
-	return &virtualThreads{p: p, rest: rest, seed: maphash.MakeSeed(), placeOf: make(map[uint64]int32), newOwner: find}
+	return &virtualThreads{p: p, rest: rest, seed: maphash.MakeSeed(), newOwner: find}
 }
 
 // ready reports whether the JDK's classes for virtual threads are known. The JVM loads them as it needs them. It fails where
@@ -233,12 +242,12 @@ func (v *virtualThreads) measure(l virtualLayout) error {
 // take takes a census: all virtual threads. It fails if collections came between, again and again.
 func (v *virtualThreads) take(platform []unwind.JavaThread) error {
 	v.census++
-	v.whole = false
+	v.whole, v.next = false, 0
 	w := containers{virtualThreads: v, left: mostNodes}
 	spent := false
 	err := v.still(func() {
 		if spent = w.left <= 0; !spent {
-			v.all = 0
+			v.all, v.next = 0, 0
 			w.begin()
 			w.read(platform)
 		}
@@ -251,14 +260,22 @@ func (v *virtualThreads) take(platform []unwind.JavaThread) error {
 	}
 	v.epoch = w.epoch
 	v.whole = true
+	v.sweep()
+	return nil
+}
+
+// sweep frees the places of threads that the census has not met.
+func (v *virtualThreads) sweep() {
+	free := len(v.free)
 	for place := range v.places {
 		if t := &v.places[place]; t.id != 0 && t.census != v.census {
-			delete(v.placeOf, t.id)
 			*t = virtual{}
 			v.free = append(v.free, int32(place))
 		}
 	}
-	return nil
+	if len(v.free) > free {
+		v.index.build(v.seed, v.places)
+	}
 }
 
 // mostRenewed bounds the censuses that are taken for addresses alone.
@@ -276,45 +293,75 @@ func (v *virtualThreads) current(platform []unwind.JavaThread) bool {
 	return v.take(platform) == nil
 }
 
-// put takes in what was read of a virtual thread.
-func (v *virtualThreads) put(t *virtual) {
+// put takes in a virtual thread of the batch.
+func (v *virtualThreads) put(at int) {
+	t := &v.batch.threads[at]
 	t.census = v.census
-	place, known := v.placeOf[t.id]
+	place, known := v.find(t.id)
 	if !known || v.places[place].census != v.census {
 		v.all++
 	}
-	switch {
-	case known:
-		if was := &v.places[place]; was.continues(t) {
-			t.seq = was.seq
-		} else {
-			t.seq = was.seq + 1
+	if known && v.places[place].isAsBefore(t) { // most are
+		t.seq, t.wait.calls = v.places[place].seq, v.places[place].wait.calls
+		v.places[place] = *t
+		return
+	}
+	t.wait.calls = uint32(v.hashCalls(v.batch.stacks[at]))
+	if known {
+		if t.seq = v.places[place].seq; !v.places[place].continues(t) {
+			t.seq++
 		}
+	} else if place, known = v.freePlace(); !known {
+		return
+	}
+	if was := v.places[place].id; was != t.id {
+		v.index.add(v.seed, t.id, place, v.places)
+	}
+	v.places[place] = *t
+}
+
+// find finds the place of a virtual thread: most often the next one.
+func (v *virtualThreads) find(id uint64) (place int32, known bool) {
+	place = v.next
+	if known = int(place) < len(v.places) && v.places[place].id == id; !known {
+		place, known = v.index.find(v.seed, id, v.places)
+	}
+	if known {
+		v.next = place + 1
+	}
+	return place, known
+}
+
+// freePlace returns a place that has no thread. It reports false if there is none.
+func (v *virtualThreads) freePlace() (place int32, ok bool) {
+	switch {
 	case len(v.free) > 0:
 		place, v.free = v.free[len(v.free)-1], v.free[:len(v.free)-1]
 	case len(v.places) < mostVirtual:
 		place, v.places = int32(len(v.places)), append(v.places, virtual{})
 	default:
-		return
+		return 0, false
 	}
-	v.places[place], v.placeOf[t.id] = *t, place
+	return place, true
 }
 
 // knows reports whether a virtual thread is one of the places.
 func (v *virtualThreads) knows(id uint64) bool {
-	_, known := v.placeOf[id]
+	_, known := v.index.find(v.seed, id, v.places)
 	return known
+}
+
+// isAsBefore reports whether a virtual thread has the same words, in the same epoch.
+func (t *virtual) isAsBefore(now *virtual) bool {
+	return t.epoch == now.epoch && t.state == now.state && t.wait.sp == now.wait.sp && t.wait.words == now.wait.words
 }
 
 // continues reports whether a virtual thread is taken to be in the same wait.
 func (t *virtual) continues(now *virtual) bool {
-	switch {
-	case t.state != now.state || t.wait.sp != now.wait.sp:
-		return false
-	case t.epoch == now.epoch:
-		return t.wait == now.wait
+	if t.epoch == now.epoch {
+		return t.isAsBefore(now)
 	}
-	return t.wait.calls == now.wait.calls
+	return t.state == now.state && t.wait.sp == now.wait.sp && t.wait.calls == now.wait.calls
 }
 
 // virtualTask is the bit of [process.Task.ID] that tells virtual threads from others. The rest is Java's number.
@@ -362,70 +409,72 @@ func (t *virtual) hasLocked() bool      { return t.locked > 0 }
 func (l *virtualLayout) stateOf(number int32) virtualState { return l.states[number&^l.suspended] }
 
 // read reads virtual threads, at most some thousand, with their stacks, and the scopes that they have. What is not a virtual
-// thread has no number.
+// thread has no number. What it returns is the batch's.
 func (v *virtualThreads) read(objects []uint64, epoch uint32) (threads []virtual, chunks, scopes []uint64) {
-	l := &v.l
-	threads, chunks = make([]virtual, len(objects)), make([]uint64, len(objects))
-	conts := make([]uint64, len(objects))
+	l, b := &v.l, &v.batch
+	b.threads, b.conts, b.chunks, b.scopes = zeroed(b.threads, len(objects)), zeroed(b.conts, len(objects)), zeroed(b.chunks, len(objects)), b.scopes[:0]
 	for i, o := range v.copies(objects, l.threadSize) {
 		if o == nil || v.classOf(o) != l.thread {
 			continue
 		}
-		t := &threads[i]
+		t := &b.threads[i]
 		*t = virtual{id: o.word(l.id) &^ virtualTask, object: objects[i], state: l.stateOf(o.number(l.state)), epoch: epoch}
 		if scope := v.ref(o, l.scopes); scope != 0 {
-			scopes = append(scopes, scope)
+			b.scopes = append(b.scopes, scope)
 		}
 		if t.state > begins {
-			conts[i] = v.ref(o, l.cont)
+			b.conts[i] = v.ref(o, l.cont)
 		}
 	}
-	for i, o := range v.copies(conts, l.contSize) {
+	for i, o := range v.copies(b.conts, l.contSize) {
 		if o != nil && o.octet(l.mounted) == 0 {
-			chunks[i] = v.ref(o, l.tail)
+			b.chunks[i] = v.ref(o, l.tail)
 		}
 	}
-	v.readTraces(threads, chunks)
-	return threads, chunks, scopes
+	v.readTraces()
+	return b.threads, b.chunks, b.scopes
+}
+
+// zeroed returns a slice of n zeros.
+func zeroed[T any](s []T, n int) []T {
+	s = slices.Grow(s[:0], n)[:n]
+	clear(s)
+	return s
 }
 
 // traceBytes are how much of a stack tells a wait from the next one.
 const traceBytes = 512
 
-// readTraces reads where the stacks of virtual threads begin. One that has none that makes sense has a carrier.
-func (v *virtualThreads) readTraces(threads []virtual, chunks []uint64) {
-	bufs, from := make([][]byte, len(threads)), make([]uint64, len(threads))
-	v.traces = slices.Grow(v.traces[:0], traceBytes*len(threads))[:traceBytes*len(threads)]
-	for i, o := range v.copies(chunks, v.l.chunkSize) {
-		piece, ok := v.chunkOf(chunks[i], o)
-		if !ok {
-			if threads[i].state > begins {
-				threads[i].state = mounted
-			}
-			continue
+// readTraces reads where the stacks of the batch begin. A thread that has none that makes sense has a carrier.
+func (v *virtualThreads) readTraces() {
+	b := &v.batch
+	b.from, b.sizes = zeroed(b.from, len(b.threads)), zeroed(b.sizes, len(b.threads))
+	for i, o := range v.copies(b.chunks, v.l.chunkSize) {
+		if piece, ok := v.chunkOf(b.chunks[i], o); ok {
+			b.threads[i].wait.sp, b.threads[i].locked = o.number(v.l.sp), v.l.queued.lockedIn(o)
+			b.from[i] = piece.SP - unwind.ChunkLinks
+			b.sizes[i] = int(min(traceBytes, piece.End-b.from[i]))
 		}
-		threads[i].wait.sp, threads[i].locked = o.number(v.l.sp), v.l.queued.lockedIn(o)
-		from[i] = piece.SP - unwind.ChunkLinks
-		bufs[i] = v.traces[traceBytes*i:][:min(traceBytes, piece.End-from[i])]
 	}
-	classes.ReadMany(v.memory, from, bufs)
-	for i, buf := range bufs {
-		if buf == nil && threads[i].state > begins {
-			threads[i].state = mounted
-			continue
+	b.stacks = v.pieces(b.from, b.sizes)
+	for i, stack := range b.stacks {
+		t := &b.threads[i]
+		switch {
+		case stack != nil:
+			t.wait.words = uint32(maphash.Bytes(v.seed, stack) + maphash.Comparable(v.seed, b.chunks[i]))
+		case t.state > begins:
+			t.state = mounted
 		}
-		t := &threads[i].wait
-		t.words, t.calls = uint32(maphash.Bytes(v.seed, buf)+maphash.Comparable(v.seed, chunks[i])), uint32(v.hashCalls(buf))
 	}
 }
 
 // hashCalls returns a hash of the words that no collection changes: those too large to be pointers to objects with few
 // bits, and outside of the heap.
-func (v *virtualThreads) hashCalls(stack []byte) uint64 {
+func (v *virtualThreads) hashCalls(stack object) uint64 {
 	const few = 1 << 32
 	sum := uint64(len(stack))
 	for at := 0; at+8 <= len(stack); at += 8 {
-		word := object(stack).word(uint64(at))
+		word := stack.word(uint64(at))
 		if word >= few && (word < v.l.heap[0] || word >= v.l.heap[1]) {
 			sum = sum*0x9e3779b97f4a7c15 + word ^ uint64(at)
 			sum ^= sum >> 29

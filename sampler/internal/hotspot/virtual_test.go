@@ -1,12 +1,14 @@
 package hotspot
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/binary"
 	"encoding/json"
 	"fmt"
 	"hash/maphash"
 	"maps"
+	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -22,6 +24,7 @@ import (
 	"github.com/ccmapd/ccmapd/internal/jvm/jvmtest"
 	"github.com/ccmapd/ccmapd/internal/process"
 	"github.com/ccmapd/ccmapd/internal/testrun"
+	"github.com/ccmapd/ccmapd/sampler/internal/hotspot/classes"
 	"github.com/ccmapd/ccmapd/sampler/internal/hotspot/unwind"
 )
 
@@ -198,6 +201,84 @@ func cpuTime() time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
+// TestNeighbours: whatever pieces are wanted, those that memory has are read, and no others.
+func TestNeighbours(t *testing.T) {
+	t.Parallel()
+	r := rand.New(rand.NewPCG(1, 2))
+	var n neighbours
+	for range 500 {
+		m := &holes{mapped: func(page uint64) bool { return page%7 != 3 }}
+		addrs, sizes := make([]uint64, r.IntN(300)), make([]int, 300)
+		at := uint64(1 << 20)
+		for i := range addrs {
+			at += uint64(r.IntN(1<<r.IntN(16))) &^ 7
+			addrs[i], sizes[i] = at, r.IntN(1<<r.IntN(13))
+			if r.IntN(20) == 0 {
+				addrs[i] = r.Uint64()
+			}
+		}
+		r.Shuffle(len(addrs), func(i, j int) { addrs[i], addrs[j] = addrs[j], addrs[i] })
+		for i, got := range n.read(m, addrs, func(i int) int { return sizes[i] }) {
+			want := make([]byte, sizes[i])
+			if sizes[i] == 0 || !classes.Plausible(addrs[i]) || m.Read(addrs[i], want) != nil {
+				want = nil
+			}
+			if !bytes.Equal(got, want) || (got == nil) != (want == nil) {
+				t.Fatalf("%d bytes at %#x: %d bytes, want %d", sizes[i], addrs[i], len(got), len(want))
+			}
+		}
+	}
+}
+
+// holes is a memory of which not all pages are mapped. A byte is its address.
+type holes struct{ mapped func(page uint64) bool }
+
+func (h *holes) Read(addr uint64, buf []byte) error {
+	for i := range buf {
+		if at := addr + uint64(i); !h.mapped(at >> 12) {
+			return unix.EFAULT
+		} else {
+			buf[i] = byte(at ^ at>>8 ^ at>>16)
+		}
+	}
+	return nil
+}
+
+func (h *holes) ReadMany(addrs []uint64, bufs [][]byte) (int, error) {
+	for i := range addrs {
+		if err := h.Read(addrs[i], bufs[i]); err != nil {
+			return i, err
+		}
+	}
+	return len(addrs), nil
+}
+
+// TestPlaceIndex: a place is found by its thread's number, and by no other, while threads come and go.
+func TestPlaceIndex(t *testing.T) {
+	t.Parallel()
+	r := rand.New(rand.NewPCG(3, 4))
+	v := &virtualThreads{seed: maphash.MakeSeed()}
+	known := map[uint64]int32{}
+	for range 50 {
+		v.census++
+		for range r.IntN(2000) {
+			id := uint64(r.IntN(3000) + 1)
+			place, found := v.find(id)
+			if was, is := known[id]; found != is || is && place != was {
+				t.Fatalf("thread %d is at %d, %v; want %d, %v", id, place, found, was, is)
+			}
+			if !found {
+				place, _ = v.freePlace()
+				v.index.add(v.seed, id, place, v.places)
+				known[id] = place
+			}
+			v.places[place] = virtual{id: id, census: v.census}
+		}
+		v.sweep()
+		maps.DeleteFunc(known, func(id uint64, place int32) bool { return v.places[place].id != id })
+	}
+}
+
 // TestVirtualMoves: while collections move all objects and other threads go on, the stacks of those that wait are the
 // right ones, and they are seen to be in the same wait. Those that go on are seen to.
 func TestVirtualMoves(t *testing.T) {
@@ -313,7 +394,7 @@ func FuzzContainers(f *testing.F) {
 		for _, bits := range []uint{32, 64} {
 			layout := heapLayout{oop: packed{bits: bits, base: 4096, shift: 3}, klass: packed{bits: bits}, class: 8, collector: 4096, active: 64, collections: 72}
 			h := &heap{memory: anything(data), l: layout}
-			v := &virtualThreads{heap: h, seed: maphash.MakeSeed(), placeOf: make(map[uint64]int32), found: true}
+			v := &virtualThreads{heap: h, seed: maphash.MakeSeed(), found: true}
 			v.newOwner = func(class uint64) owner { return owner{at: 8 * (class % 5), then: 16 * (class % 2)} }
 			v.l = virtualLayout{
 				array: newArrayLayout(&layout), thread: h.classesOf([]uint64{4096})[0], chunk: h.classesOf([]uint64{4104})[0],

@@ -185,7 +185,7 @@ func TestRunning(t *testing.T) {
 // TestHostile: a target that lies about its goroutines is sampled within bounds, or ends the session.
 func TestHostile(t *testing.T) {
 	path := build(t, "liar", "-ldflags=-checklinkname=0")
-	for _, lie := range []string{"wild", "cycle", "stacks", "endless"} {
+	for _, lie := range []string{"wild", "cycle", "stacks", "endless", "unmaps", "changes"} {
 		t.Run(lie, func(t *testing.T) {
 			g := enginetest.Start(t, path, lie)
 			s := attach(t, g.PID(), sampler.ProcessOptions{Unit: Wall, Interval: 5 * time.Millisecond, Idle: time.Second})

@@ -155,7 +155,7 @@ type vigil struct {
 	oldest  int64 // when the process began
 	found   Stuck
 
-	places map[uint64]int32 // of tasks, by ID, of a JVM
+	places map[uint64]int32 // of owners, by ID
 	groups map[groupKey]int
 	locks  map[uint64]lock // that tasks wait for, by ID, of a JVM
 	owner  map[lock]uint64 // ID of the task; 0: not known
@@ -275,6 +275,9 @@ func (v *vigil) waited(place int32) time.Duration {
 func (v *vigil) collect(ctx context.Context) {
 	var stuck []int32
 	v.groups, v.places = make(map[groupKey]int), make(map[uint64]int32)
+	for _, owner := range v.owner {
+		v.places[owner] = noPlace
+	}
 	for place := range v.tasks {
 		waited := v.waited(int32(place))
 		switch {
@@ -283,8 +286,10 @@ func (v *vigil) collect(ctx context.Context) {
 		case waited > 0 && waited >= v.found.Watched:
 			v.found.Unknown++
 		}
-		if v.owner != nil && v.tasks[place].tick == v.ticks {
-			v.places[v.tasks[place].id] = int32(place)
+		if id := v.tasks[place].id; v.tasks[place].tick == v.ticks {
+			if _, owns := v.places[id]; owns {
+				v.places[id] = int32(place)
+			}
 		}
 	}
 	v.found.Stuck = len(stuck)
@@ -447,11 +452,14 @@ func (v *vigil) tellOwners() {
 	}
 }
 
+// noPlace is that of an owner that the last census has not met.
+const noPlace = -1
+
 // ownerOf looks at the owner of a monitor or lock.
 func (v *vigil) ownerOf(id uint64, l lock) *StuckOwner {
 	o := &StuckOwner{StuckTask: v.nameOf(id, l), Frames: []StuckFrame{}}
-	place, known := v.places[id]
-	if !known {
+	place := v.places[id]
+	if place == noPlace {
 		return o
 	}
 	v.all.Look([]int32{place}, func(_ int32, k *process.TaskLook) {

@@ -66,7 +66,7 @@ func TestStuckGoroutines(t *testing.T) {
 // TestStuckHostile: a vigil over goroutines that are lies stays within its bounds.
 func TestStuckHostile(t *testing.T) {
 	path := build(t, "liar", "-ldflags=-checklinkname=0")
-	for _, lie := range []string{"wild", "cycle", "stacks"} {
+	for _, lie := range []string{"wild", "cycle", "stacks", "unmaps", "changes"} {
 		t.Run(lie, func(t *testing.T) {
 			g := enginetest.Start(t, path, lie)
 			v, err := newVigil(t.Context(), StuckOptions{PID: g.PID(), Longer: time.Nanosecond, Watch: 100 * time.Millisecond})
