@@ -23,7 +23,9 @@ func (s *session) came() (n int64) {
 }
 
 // isReason reports whether a comment says why requests are not counted.
-func isReason(comment string) bool { return strings.HasPrefix(comment, ccmap.CommentRequests+"not counted: ") }
+func isReason(comment string) bool {
+	return strings.HasPrefix(comment, ccmap.CommentRequests+"not counted: ")
+}
 
 // TestRequests: the time of requests with its parts, what runs included, and their number are what a server measures
 // itself.
