@@ -169,7 +169,7 @@ func (t *target) absolute(name string) string {
 // stat is part of files.
 func (t *target) stat(name string) (f facts, err error) {
 	var st unix.Stat_t
-	err = t.within(name, unix.O_PATH, func(fd int) error { return unix.Fstat(fd, &st) })
+	err = t.within(name, lookAt, func(fd int) error { return unix.Fstat(fd, &st) })
 	if err != nil {
 		return facts{}, err
 	}
@@ -186,24 +186,26 @@ func (t *target) stat(name string) (f facts, err error) {
 	return f, nil
 }
 
-// open is part of files.
+// open is part of files. To open a device may change it, so a file is looked at before, by a descriptor that cannot
+// become another file meanwhile.
 func (t *target) open(name string, k kind) (in file, err error) {
-	flags := unix.O_RDONLY | unix.O_NONBLOCK | unix.O_NOCTTY
-	if k == isFolder {
-		flags |= unix.O_DIRECTORY
-	}
-	err = t.within(name, flags, func(fd int) (err error) {
+	err = t.within(name, toRead, func(fd int) error {
 		var st unix.Stat_t
 		if err := unix.Fstat(fd, &st); err != nil {
 			return err
 		}
+		isKind := k == isFile && st.Mode&unix.S_IFMT == unix.S_IFREG || k == isFolder && st.Mode&unix.S_IFMT == unix.S_IFDIR
 		switch {
-		case k == isFile && st.Mode&unix.S_IFMT != unix.S_IFREG:
+		case !isKind:
 			return errKind
 		case !t.holds(name) && !t.own && st.Mode&0o004 == 0:
 			return errPrivate
 		}
-		if fd, err = unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 0); err == nil {
+		if t.holds(name) {
+			defer privilege.Raise().Lower()
+		}
+		fd, err := unix.Open(fmt.Sprintf("/proc/self/fd/%d", fd), unix.O_RDONLY|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
+		if err == nil {
 			in = opened{os.NewFile(uintptr(fd), name), t.watch}
 		}
 		return err
@@ -211,12 +213,20 @@ func (t *target) open(name string, k kind) (in file, err error) {
 	return in, err
 }
 
+// aim is what a path is opened for.
+type aim bool
+
+const (
+	lookAt aim = false
+	toRead aim = true
+)
+
 func (t *target) holds(name string) bool { return t.held >= 0 && t.absolute(name) == t.first }
 
-// within calls f with a descriptor of a file, which it closes.
-func (t *target) within(name string, flags int, f func(fd int) error) error {
+// within calls f with a descriptor of a file, by which it cannot be read. It closes the descriptor.
+func (t *target) within(name string, a aim, f func(fd int) error) error {
 	return t.watch.Call(func() error {
-		fd, err := t.openAt(t.absolute(name), flags)
+		fd, err := t.openAt(t.absolute(name), a)
 		if err != nil {
 			return &os.PathError{Op: "open", Path: name, Err: err}
 		}
@@ -227,11 +237,11 @@ func (t *target) within(name string, flags int, f func(fd int) error) error {
 
 // openAt opens the file that the target holds, or else the one that a path means below the target's root. To look at a
 // file takes no right; to read one, all users must have the right to all folders on the way.
-func (t *target) openAt(name string, flags int) (int, error) {
+func (t *target) openAt(name string, a aim) (int, error) {
 	raised := privilege.Raise()
 	if t.held >= 0 && name == t.first {
 		defer raised.Lower()
-		return unix.Open(t.proc("fd/"+strconv.Itoa(t.held)), flags|unix.O_CLOEXEC, 0)
+		return unix.Open(t.proc("fd/"+strconv.Itoa(t.held)), unix.O_PATH|unix.O_CLOEXEC, 0)
 	}
 	root, err := unix.Open(t.proc("root"), unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	raised.Lower()
@@ -239,10 +249,10 @@ func (t *target) openAt(name string, flags int) (int, error) {
 		return -1, err
 	}
 	defer unix.Close(root)
-	if flags&unix.O_PATH != 0 || t.own {
-		return openIn(root, name, flags)
+	if a == lookAt || t.own {
+		return openIn(root, name, unix.O_PATH)
 	}
-	return t.openPublic(root, name, flags)
+	return t.openPublic(root, name)
 }
 
 // openIn opens a path below a root. Links cannot lead out of it.
@@ -256,7 +266,7 @@ func openIn(root int, name string, flags int) (int, error) {
 const mostLinks = 8
 
 // openPublic opens a path below a root if all users can get to what it means.
-func (t *target) openPublic(root int, name string, flags int) (int, error) {
+func (t *target) openPublic(root int, name string) (int, error) {
 	for range mostLinks {
 		dir, err := openIn(root, path.Dir(name), unix.O_PATH|unix.O_DIRECTORY)
 		if err != nil {
@@ -269,7 +279,7 @@ func (t *target) openPublic(root int, name string, flags int) (int, error) {
 		to, err := readlinkAt(dir, path.Base(name))
 		switch {
 		case err != nil: // it is no link
-			return unix.Openat(dir, path.Base(name), flags|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+			return unix.Openat(dir, path.Base(name), unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 		case path.IsAbs(to):
 			name = path.Clean(to)
 		default:

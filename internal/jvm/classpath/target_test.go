@@ -46,6 +46,7 @@ func TestPrivate(t *testing.T) {
 		"by a loop of links":        {link("o", "o"), false},
 		"that is missing":           {dir + "/none", false},
 		"a folder":                  {dir + "/p", false},
+		"a device":                  {"/dev/null", false},
 	} {
 		other := newTarget(process.Facts{PID: os.Getpid(), UID: -1}, nil)
 		f, err := other.open(c.path, isFile)
