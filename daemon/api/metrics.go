@@ -52,6 +52,9 @@ func newMetrics(s *Server) *metrics {
 			Name: "ccmapd_fanin_loads_total", Help: "Questions of clients for the fleet's fan-in of a program, by whether it was known.",
 		}, []string{"known"}),
 	}
+	for _, known := range []string{"yes", "no"} {
+		m.loads.WithLabelValues(known) // 0 is a count, too
+	}
 	build := prometheus.NewGauge(prometheus.GaugeOpts{
 		Name: "ccmapd_build_info", Help: "1, with the version.", ConstLabels: prometheus.Labels{"version": s.options.Version},
 	})

@@ -99,7 +99,7 @@ func TestMonitoring(t *testing.T) {
 	t.Parallel()
 	f := newFake()
 	f.stored = keptOf(t)
-	f.keeping.Hub = &daemon.Sending{State: daemon.HubWorks}
+	f.keeping.Hub = &daemon.Sending{State: daemon.HubWorks, FanIn: new(daemon.FanInOfFleet)}
 	f.targets[0].Waits = &daemon.WaitsStatus{Event: "wall", Processes: 1, Goroutines: 7, Samples: 70}
 	labels := labelsOf(t, newServer(t, f, Options{FullMetrics: true}))
 	expressions := slices.Concat(alertExpressions(t), dashboardExpressions(t))
