@@ -16,19 +16,14 @@ var receiversQuestion = Question{
 	Short:   "List calls of many receiver types, and which callers tell the type",
 	Long: `Receivers lists the calls that may reach several methods, the hottest first: which
 receiver types they have (→), how often, by samples and by caught calls, and from
-which callers (←, innermost first) they have fewer. Listed are calls that were caught,
-and calls that reach several methods of one name; with --all every call site. A JVM
-counts its calls itself: which of its counts are proven, estimated or frozen is said.
-
---nulls lists the casts, instanceof checks and stores into arrays of a JVM, and the
-points of other VMs, that have met null: how often, and from which callers.
+which callers (←, innermost first) they have fewer. --all lists every call site, --nulls
+what has met null: checks of a JVM, and points of other VMs. A JVM counts its calls
+itself: which of its counts are proven, estimated or frozen is said.
 
 METHOD restricts the list to calls made by it: a name, or as much of its end as is
 unique. docs/receivers.md explains columns, verdicts and phases, docs/formats.md JSON.`,
 	Example: `  ccmapd receivers web.pb.gz
-  ccmapd receivers web.pb.gz Server.handle
-  ccmapd receivers --sort gain web.pb.gz           where callers tell most
-  ccmapd receivers --verdict megamorphic web.pb.gz
+  ccmapd receivers --sort gain web.pb.gz parse     where callers tell most
   ccmapd receivers --nulls app.json                which callers pass null
   ccmapd receivers --json web.pb.gz | jq '.sites[] | .by_calls.receivers'`,
 	New: func() *Form {

@@ -23,10 +23,9 @@ then the fan-in of the whole build is got from the hub of the fleet, at once, an
 are looked up in it here.
 
 --shared has a second source, which for @NAME is what the daemon keeps of the fleet. The
-one with more samples is used, method by method. If both are about equal, within the noise
-of samples, the profile's own is: it is fresher.
-Methods are the same if name, signature and code are; where the code of one is not known,
-name and signature. A method that neither source knows has no fan-in: that is an error.`
+one with more samples is used, method by method; of two that are about equal the profile's
+own, which is fresher. Methods are the same if name, signature and code are, or without
+the last where it is not known. A method that neither source knows is an error.`
 
 const fanInExample = `  ccmapd fanin web.pb.gz runtime.mallocgc
   ccmapd fanin @hub/build:web                                the whole fleet's
