@@ -49,17 +49,24 @@ func JDKs(t testing.TB) []JDK {
 	return found
 }
 
-// InTurn returns the JDKs of a test that takes minutes with each: all, or only the one whose turn it is, where
-// CCMAPD_TEST_TURN has a number, as in CI that of the day.
+// InTurn returns the JDKs of a test that takes minutes with each: all, or only the one whose turn it is.
 func InTurn(t testing.TB) []JDK {
 	t.Helper()
 	all := JDKs(t)
+	return PartInTurn(all, len(all))
+}
+
+// PartInTurn returns all of a list whose test takes minutes, or only the one of some equal parts whose turn it is, where
+// CCMAPD_TEST_TURN has a number, as in CI that of the day.
+func PartInTurn[E any](all []E, parts int) (part []E) {
 	turn, err := strconv.ParseUint(os.Getenv("CCMAPD_TEST_TURN"), 10, 16)
 	if err != nil {
 		return all
 	}
-	at := int(turn) % len(all)
-	return all[at : at+1]
+	for i := int(turn) % parts; i < len(all); i += parts {
+		part = append(part, all[i])
+	}
+	return part
 }
 
 func find(pattern string) string {

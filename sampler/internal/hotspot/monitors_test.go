@@ -102,7 +102,7 @@ func partition(same map[string][]string) []string {
 // are those of the JVM's own dump, whatever the JVM's flags.
 func TestVirtualMonitors(t *testing.T) {
 	jdk := with25(t)
-	for _, flags := range virtualVariants {
+	for _, flags := range jvmtest.PartInTurn(virtualVariants, 3) {
 		t.Run(strings.Join(flags, ""), func(t *testing.T) {
 			jvm := jdk.Start(t, slices.Concat(flags, entersFlags), "Enters")
 			ts, err := openJVM(t, jvm.PID).JavaThreads()

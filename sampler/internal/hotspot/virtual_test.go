@@ -160,7 +160,7 @@ func differing(want, got map[string][]string) (same int, differ map[string]int) 
 func TestVirtualStacks(t *testing.T) {
 	jdk := with25(t)
 	n := cmp.Or(os.Getenv("CCMAPD_TEST_VIRTUAL"), "800")
-	for _, flags := range virtualVariants {
+	for _, flags := range jvmtest.PartInTurn(virtualVariants, 3) {
 		t.Run(strings.Join(flags, ""), func(t *testing.T) {
 			jvm := jdk.Start(t, append(flags, "-Xmx512m"), "Rests", n)
 			p := openJVM(t, jvm.PID)

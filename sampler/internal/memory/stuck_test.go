@@ -160,7 +160,7 @@ var locksVariants = map[string][][]string{
 // a deadlock, with monitors among them. What readers hold has no owner.
 func TestStuckLocks(t *testing.T) {
 	for _, jdk := range jvmtest.JDKs(t) {
-		for _, flags := range locksVariants[jdk.Name] {
+		for _, flags := range jvmtest.PartInTurn(locksVariants[jdk.Name], 3) {
 			t.Run(jdk.Name+strings.Join(flags, ""), func(t *testing.T) {
 				jvm := jdk.Start(t, append(flags, "-Xmx64m"), "Locks")
 				s, err := FindStuck(t.Context(), StuckOptions{PID: jvm.PID, Longer: 300 * time.Millisecond})
