@@ -167,7 +167,7 @@ func (p *Profile) independentLooks(entry ccmap.MethodID) (longest time.Duration)
 func (p *Profile) uncounted() string {
 	for _, c := range p.Meta().Comments {
 		if reason, is := strings.CutPrefix(c, ccmap.CommentRequests+"not counted: "); is {
-			return "Requests were not counted: " + terminal.Printable(reason) + "."
+			return reason
 		}
 	}
 	return ""
@@ -305,6 +305,7 @@ var requestsColumns = columns[*requests]{
 		return rows
 	}),
 	col("", "hidden_parts", "parts that the limit left out", func(v *requests) count { return count(v.more) }),
+	col("", "not_counted,omitempty", "why requests were not counted", (*requests).uncounted),
 }
 
 var entryColumns = columns[*requestEntry]{
@@ -387,11 +388,18 @@ func (v *requests) Text(w io.Writer, o TextOptions) error {
 			addRow(s, partsColumns, part)
 		}
 	}
-	isUncounted := func(e requestEntry) bool { return e.came == 0 }
-	if why := v.profile.uncounted(); why != "" && slices.ContainsFunc(v.entries, isUncounted) {
-		notes = append(notes, why)
+	if why := v.uncounted(); why != "" {
+		notes = append(notes, "Requests were not counted: "+terminal.Printable(why)+".")
 	}
 	return s.print(w, v.more, notes...)
+}
+
+// uncounted says why requests of a listed function were not counted; "": all were, or the profile does not know why.
+func (v *requests) uncounted() string {
+	if slices.ContainsFunc(v.entries, func(e requestEntry) bool { return e.came == 0 }) {
+		return v.profile.uncounted()
+	}
+	return ""
 }
 
 // figures says how many requests there are, and how long they take.

@@ -13,6 +13,7 @@ import (
 	"errors"
 	"os"
 	"runtime"
+	"slices"
 	"strconv"
 	"sync/atomic"
 	"time"
@@ -34,7 +35,7 @@ type Watch struct {
 	state  atomic.Uint64 // odd: in a call
 	thread atomic.Int32  // of the last call
 
-	runs func(thread int) bool // nil: asks the kernel; tests have their own
+	busy func(thread int) bool // nil: asks the kernel; tests have their own
 }
 
 const abandoned = 1 << 63
@@ -92,10 +93,11 @@ func (w *Watch) hung() bool { return w.state.Load()&abandoned != 0 }
 
 // Times that a call may take. Even a read from a slow disk takes less than a second. A
 // call whose thread wants to run waits for a processor on a busy machine, not for memory.
+// So does one that waits for the lock of an address space: its holder wants to run.
 const (
 	patience = 2 * time.Second
 	hurry    = 400 * time.Millisecond // after the context is done
-	busy     = 30 * time.Second       // at most, for a thread that wants to run
+	busy     = 30 * time.Second       // at most, for lack of a processor
 	busyOver = 5 * time.Second        // the same after the context is done
 )
 
@@ -139,17 +141,37 @@ func (w *Watch) Run(ctx context.Context, f func()) error {
 // waitsForCPU reports whether the thread of a call, which has lasted since a time, only
 // lacks a processor, and less time than enough has passed.
 func (w *Watch) waitsForCPU(since time.Time, enough time.Duration) bool {
-	runs := w.runs
-	if runs == nil {
-		runs = runnable
+	lacks := w.busy
+	if lacks == nil {
+		lacks = lacksProcessor
 	}
-	return time.Since(since) < enough && runs(int(w.thread.Load()))
+	return time.Since(since) < enough && lacks(int(w.thread.Load()))
 }
 
-// runnable reports whether a thread of this process runs or wants to run
-// (proc_pid_stat(5)).
-func runnable(thread int) bool {
-	stat, err := os.ReadFile("/proc/self/task/" + strconv.Itoa(thread) + "/stat")
-	_, fields, found := bytes.Cut(stat, []byte(") ")) // after the name, which is Go's own
-	return err == nil && found && bytes.HasPrefix(fields, []byte("R"))
+// lacksProcessor reports whether a thread of this process runs, or wants to, or waits for
+// another thread that does.
+func lacksProcessor(thread int) bool {
+	folder := "/proc/self/task/" + strconv.Itoa(thread)
+	stat, err := os.ReadFile(folder + "/stat")
+	if err != nil {
+		return false
+	}
+	where, _ := os.ReadFile(folder + "/wchan") // a kernel without symbols has "0"
+	return runnable(stat) || waitsForLock(where)
 }
+
+// runnable reports whether the file stat is of a thread that runs or wants to run (proc_pid_stat(5)).
+func runnable(stat []byte) bool {
+	_, fields, found := bytes.Cut(stat, []byte(") ")) // after the name, which is Go's own
+	return found && bytes.HasPrefix(fields, []byte("R"))
+}
+
+// waitsForLock reports whether the file wchan is of a thread that waits for the lock of an address space. It names the
+// function that takes the lock (get_wchan leaves out the scheduler and locks): these read memory and maps, and wait
+// there for nothing else (Linux 6.18). The kernel drops the lock before it waits for a page of userfaultfd
+// (handle_userfault) or of a file (maybe_unlock_mmap_for_io).
+func waitsForLock(where []byte) bool {
+	return slices.ContainsFunc(takers, func(name string) bool { return bytes.HasPrefix(where, []byte(name)) })
+}
+
+var takers = []string{"process_vm_rw", "__access_remote_vm", "lock_next_vma", "m_start"}

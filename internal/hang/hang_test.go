@@ -45,7 +45,7 @@ func TestHung(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				ctx, cancel := context.WithCancel(t.Context())
 				defer cancel()
-				w := Watch{runs: func(int) bool { return false }}
+				w := Watch{busy: func(int) bool { return false }}
 				release, ranOn := make(chan struct{}), false
 				begin := time.Now()
 				if c.cancel {
@@ -94,7 +94,7 @@ func TestBusyMachine(t *testing.T) {
 				if c.over {
 					cancel()
 				}
-				w := Watch{runs: func(int) bool { return true }}
+				w := Watch{busy: func(int) bool { return true }}
 				if err := w.Run(ctx, func() {
 					_ = w.Call(func() error { time.Sleep(c.takes); return nil })
 				}); !errors.Is(err, c.want) {
@@ -106,12 +106,12 @@ func TestBusyMachine(t *testing.T) {
 	}
 }
 
-// TestRunnable asks about a running thread, and about a waiting one.
-func TestRunnable(t *testing.T) {
+// TestLacksProcessor asks about a running thread, and about a waiting one.
+func TestLacksProcessor(t *testing.T) {
 	t.Parallel()
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	if !runnable(unix.Gettid()) {
+	if !lacksProcessor(unix.Gettid()) {
 		t.Error("the thread that asks does not run")
 	}
 	waits := make(chan int)
@@ -128,14 +128,28 @@ func TestRunnable(t *testing.T) {
 		close(waits)
 	}()
 	thread := <-waits
-	for runnable(thread) {
+	for lacksProcessor(thread) {
 		time.Sleep(time.Millisecond)
 	}
 	w.Close()
 	<-waits
 	r.Close()
-	if runnable(1 << 30) {
+	if lacksProcessor(1 << 30) {
 		t.Error("a thread that is not there runs")
+	}
+}
+
+// TestWaitsForLock: where Linux 6.18 says that threads waited which read the memory and the maps of a process that
+// changed the protection of a GiB over and over.
+func TestWaitsForLock(t *testing.T) {
+	t.Parallel()
+	for where, want := range map[string]bool{
+		"process_vm_rw_core.constprop.0": true, "__access_remote_vm": true, "lock_next_vma": true, "m_start": true,
+		"handle_userfault": false, "fuse_get_req": false, "folio_wait_bit_common": false, "0": false, "": false,
+	} {
+		if got := waitsForLock([]byte(where)); got != want {
+			t.Errorf("%q: %v, want %v", where, got, want)
+		}
 	}
 }
 

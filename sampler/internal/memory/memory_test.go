@@ -259,3 +259,22 @@ func TestGoVersions(t *testing.T) {
 		})
 	}
 }
+
+// TestStarted: a program that has had no CPU time may still begin, though not for ever.
+func TestStarted(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		age, used time.Duration
+		want      bool
+	}{
+		{time.Second, time.Second, false},
+		{3 * time.Second, 10 * time.Millisecond, false},
+		{3 * time.Second, time.Second, true},
+		{30 * time.Second, 0, false},
+		{2 * time.Minute, 0, true},
+	} {
+		if got := started(c.age, c.used); got != c.want {
+			t.Errorf("after %v and %v of CPU time: %v, want %v", c.age, c.used, got, c.want)
+		}
+	}
+}

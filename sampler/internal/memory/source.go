@@ -110,15 +110,25 @@ const (
 	pauseOfTries = 10 * time.Millisecond
 )
 
-// hasBegun reports whether a program is older than a start takes.
+// hasBegun reports whether a program has had what a start takes.
 func (s *Source) hasBegun() bool {
-	const start = 2 * time.Second
 	f, err := process.FactsOf(s.o.PID)
 	if err != nil {
 		return true
 	}
 	begin, err := f.Begin()
-	return err != nil || time.Since(begin) > start
+	if err != nil {
+		return true
+	}
+	used, err := process.ReadCPUTimes(s.o.PID)
+	return err != nil || started(time.Since(begin), used.All)
+}
+
+// started reports whether a program of an age that has had so much CPU time is beyond its start, which takes tens of
+// ms of CPU time. A busy machine gives them late.
+func started(age, used time.Duration) bool {
+	const least, enough, longest = 2 * time.Second, 200 * time.Millisecond, time.Minute
+	return age > longest || age > least && used > enough
 }
 
 // find finds the goroutines of a program that has begun.
@@ -198,7 +208,7 @@ const (
 	lookUp = 50 * time.Millisecond
 	// renewEvery is how often look-ups of symbols get their share of time.
 	renewEvery = time.Second
-	// patience is how long a program may take to begin.
+	// patience is how long a program may take to begin, longer where the machine has no CPU time for it.
 	patience = 10 * time.Second
 )
 
@@ -219,7 +229,7 @@ func (s *Source) run(ctx context.Context, push func(*ccmap.Sample), publish func
 			return s.end(ended, &clock, push, publish), nil
 		}
 		if s.all == nil {
-			if err := s.find(ctx); err != nil && (!errors.Is(err, goproc.ErrNotYet) || clock.Now()-begin > int64(patience)) {
+			if err := s.find(ctx); err != nil && (!errors.Is(err, goproc.ErrNotYet) || clock.Now()-begin > int64(patience) && s.hasBegun()) {
 				return sampler.Ending{}, fmt.Errorf("sample process %d: %w", s.o.PID, err)
 			}
 			continue
