@@ -51,7 +51,7 @@ type aged struct {
 }
 
 var agedPrograms = []*aged{
-	{name: fmt.Sprintf("ccmapd %d commits later", staleCommits), cmd: "./cmd/ccmapd", trees: ownTrees, work: mergeOften, few: 12},
+	{name: fmt.Sprintf("ccmapd %d commits later", staleCommits), cmd: "./cmd/ccmapd", trees: ownTrees, work: mergeOften, few: 8},
 	{name: "esbuild v0.27.1, v0.28.2", cmd: "./cmd/esbuild", trees: esbuildTrees, work: bundle, few: 25},
 }
 
