@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -200,5 +201,45 @@ func TestMeasureRefusesBadInput(t *testing.T) {
 		if code == exitOK || !strings.Contains(stderr, c.want) || stdout != "" {
 			t.Errorf("%s of %s: exit code %d, %q, %q, want %q", c.unit, c.path, code, stderr, stdout, c.want)
 		}
+	}
+}
+
+// TestMeasureSaysOtherProgram: a process that executes another program is measured no longer. It does so while its
+// metrics are read.
+func TestMeasureSaysOtherProgram(t *testing.T) {
+	t.Parallel()
+	changes := exec.CommandContext(t.Context(), "sh", "-c", "read line; exec sleep 600")
+	tell, err := changes.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := changes.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { changes.Process.Kill(); changes.Wait() }()
+	comm := fmt.Sprintf("/proc/%d/comm", changes.Process.Pid)
+	var asked atomic.Int64
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		n := asked.Add(1)
+		if n == 5 {
+			tell.Close()
+			for name := ""; name != "sleep\n"; runtime.Gosched() {
+				now, err := os.ReadFile(comm)
+				if name = string(now); err != nil {
+					t.Error(err)
+					break
+				}
+			}
+		}
+		fmt.Fprintf(w, "# TYPE units_total counter\nunits_total %d\n", n)
+	}))
+	defer server.Close()
+	pid, self := strconv.Itoa(changes.Process.Pid), strconv.Itoa(os.Getpid())
+	code, stdout, stderr := runWith([]string{
+		"pgo", "measure", "--before", pid, "--after", self, "--per-metric", "units_total", "-d", "1h", "--period", "10ms",
+		"--before-url", server.URL, "--after-url", server.URL,
+	}, nil)
+	if want := fmt.Sprintf("measure --before: process %s runs another program now", pid); code == exitOK || !strings.Contains(stderr, want) || stdout != "" {
+		t.Errorf("exit code %d, %q, %q, want %q", code, stderr, stdout, want)
 	}
 }

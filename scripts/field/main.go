@@ -14,6 +14,8 @@
 //	                                                 calls began
 //	go -C scripts run ./field pgo -rounds 0          makes the builds and the profiles of the next, in some minutes
 //	go -C scripts run ./field pgo                    ten minutes of a quiet machine: programs built with ccmapd's profile
+//	go -C scripts run ./field measured               nine minutes of a quiet machine: 'pgo measure' on servers whose difference
+//	                                                 is known
 //	go -C scripts run ./field jvm                    ten minutes: programs on HotSpot
 //	go -C scripts run ./field hints                  ten minutes: what hints to a JVM's compiler make of a program
 //	go -C scripts run ./field cached                 ten minutes of both CPUs: starts with the profile of an earlier run
@@ -23,12 +25,13 @@
 //	go -C scripts run ./field jvmpeer -async FOLDER  ten minutes: the same programs beside async-profiler
 //
 // Each campaign has a file of its own. It builds its programs ([field.build]), starts
-// them, attaches ccmapd built from this tree, and writes a portion of docs/accuracy.md
+// them, attaches ccmapd built from this tree, and writes a portion of a page of docs
 // (packages campaign and report). Executables and profiles are kept in the work folder,
 // for a look at them afterwards. Existing executables are not built again, nor existing windows of pgo watched.
 package main
 
 import (
+	"cmp"
 	"context"
 	"flag"
 	"fmt"
@@ -52,7 +55,11 @@ type field struct {
 var campaigns = map[string]func(context.Context, *field) error{
 	"programs": runPrograms, "lockstep": runLockstep, "repetitions": runRepetitions, "pgo": runPGO, "jvm": runJVM, "jvmcost": runJVMCost, "jvmpeer": runJVMPeer,
 	"waiting": runWaiting, "hints": runHints, "outside": runOutside, "begun": runBegun, "truths": runTruths, "cached": runCached,
+	"measured": runMeasured,
 }
+
+// pages are those of campaigns that do not write into docs/accuracy.md.
+var pages = map[string]string{"measured": "docs/pgo.md"}
 
 func main() {
 	var name string
@@ -66,7 +73,7 @@ func main() {
 		os.Exit(2)
 	}
 	f := new(field)
-	f.Flags(flag.CommandLine, "field", "docs/accuracy.md")
+	f.Flags(flag.CommandLine, "field", cmp.Or(pages[name], "docs/accuracy.md"))
 	flag.DurationVar(&f.window, "window", 20*time.Second, "`TIME` that a program is watched for")
 	flag.IntVar(&f.rounds, "rounds", pgoRounds, "run each build `N` times, for pgo; 0: only make them")
 	flag.StringVar(&f.async, "async", "", "`FOLDER` of a build of async-profiler, for jvmpeer, jvmcost and truths")

@@ -3,6 +3,11 @@
 //	go -C scripts run ./pgofits commits [N [STEP]]       ccmapd itself: N commits ago, and each STEP-th since; minutes
 //	go -C scripts run ./pgofits modules [NAME…]          three programs of the module proxy, two versions each, into
 //	                                                     docs/pgo.md; ten minutes. With names it prints their rows
+//	go -C scripts run ./pgofits stale [ROUNDS [NAME…]]   what a profile of ccmapd 40 commits ago, and of an older esbuild, keeps
+//	                                                     of a fresh one's gain, into docs/pgo.md; ten minutes of a quiet machine
+//	                                                     after 'stale 0', which makes the builds in a quarter of an hour
+//	go -C scripts run ./pgofits minimal [NAME…]          decisions with whole and with minimal profiles of types2, ccmapd and
+//	                                                     caddy, and their bytes, into docs/pgo.md; half an hour
 //	go -C scripts run ./pgofits short                    ten commits ago and now: half a minute
 //
 // The profile has every call of the older binary that its code names, a sample each, with the bodies of the
@@ -19,6 +24,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 )
 
@@ -58,8 +64,18 @@ func run(args []string) error {
 		return err
 	case len(args) > 0 && args[0] == "modules":
 		return modules(context.Background(), dir, args[1:])
+	case len(args) > 0 && args[0] == "minimal":
+		return minimal(context.Background(), args[1:])
+	case len(args) > 0 && args[0] == "stale":
+		rounds := staleRounds
+		if len(args) > 1 {
+			if rounds, err = strconv.Atoi(args[1]); err != nil {
+				return err
+			}
+		}
+		return stale(context.Background(), rounds, args[min(len(args), 2):])
 	}
-	return errors.New("want commits [N [STEP]], short, or modules [NAME…]")
+	return errors.New("want commits [N [STEP]], short, modules [NAME…], minimal [NAME…], or stale [ROUNDS [NAME…]]")
 }
 
 // commits compares the build of n commits ago with later ones, and returns the lowest share that was right.
@@ -116,8 +132,11 @@ func checkout(dir string, ago int) (string, error) {
 // binaryOf is where a tree's program is.
 func binaryOf(tree string) string { return filepath.Join(tree, "pgofits.program") }
 
-func build(tree, cmd string) error {
-	c := exec.Command("go", "build", "-trimpath", "-o", binaryOf(tree), cmd)
+func build(tree, cmd string) error { return buildAs(binaryOf(tree), tree, cmd) }
+
+// buildAs builds a tree's program with flags.
+func buildAs(executable, tree, cmd string, flags ...string) error {
+	c := exec.Command("go", slices.Concat([]string{"build", "-trimpath", "-o", executable}, flags, []string{cmd})...)
 	c.Dir = tree
 	if out, err := c.CombinedOutput(); err != nil {
 		return fmt.Errorf("build %s: %w: %s", tree, err, out)

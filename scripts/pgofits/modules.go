@@ -37,7 +37,10 @@ var programs = []program{
 		prepare: func(string, string) ([]string, error) { return []string{"-a", "127.0.0.1", "-p", natsPort}, nil },
 		load:    publish,
 	},
-	{module: "github.com/evanw/esbuild", cmd: "./cmd/esbuild", old: "v0.27.1", now: "v0.28.2", prepare: bundle},
+	{
+		module: "github.com/evanw/esbuild", cmd: "./cmd/esbuild", old: "v0.27.1", now: "v0.28.2",
+		prepare: func(dir, source string) ([]string, error) { return bundle(dir, source, 400) },
+	},
 	{
 		module: "go.etcd.io/bbolt", cmd: "./cmd/bbolt", old: "v1.4.0", now: "v1.5.0",
 		prepare: func(dir, _ string) ([]string, error) {
@@ -102,8 +105,7 @@ func natsClient(end time.Time, first string, work func(net.Conn) error) error {
 }
 
 // bundle makes copies of esbuild's own library in TypeScript, and returns the arguments that bundle each.
-func bundle(dir, source string) ([]string, error) {
-	const copies = 400
+func bundle(dir, source string, copies int) ([]string, error) {
 	args := []string{"--bundle", "--platform=node", "--packages=external", "--minify", "--sourcemap", "--log-level=error", "--outdir=" + filepath.Join(dir, "out")}
 	for i := range copies {
 		to := filepath.Join(dir, "in", strconv.Itoa(i))
@@ -207,6 +209,15 @@ func (p program) row(ctx context.Context, dir, ccmapd string) ([]string, error) 
 
 // build copies a version of the module, and builds it there.
 func (p program) build(dir, version string) (tree string, err error) {
+	if tree, err = p.source(dir, version); err != nil {
+		return "", err
+	}
+	fmt.Fprintf(os.Stderr, "building %s %s\n", p.name(), version)
+	return tree, build(tree, p.cmd)
+}
+
+// source copies a version of the module, once.
+func (p program) source(dir, version string) (tree string, err error) {
 	out, err := exec.Command("go", "mod", "download", "-json", p.module+"@"+version).Output()
 	if err != nil {
 		return "", fmt.Errorf("download %s: %w", version, err)
@@ -216,11 +227,7 @@ func (p program) build(dir, version string) (tree string, err error) {
 		return "", err
 	}
 	tree = filepath.Join(dir, p.name()+version)
-	if err := os.CopyFS(tree, os.DirFS(module.Dir)); err != nil {
-		return "", err
-	}
-	fmt.Fprintf(os.Stderr, "building %s %s\n", p.name(), version)
-	return tree, build(tree, p.cmd)
+	return tree, campaign.Once(tree, func() error { return os.CopyFS(tree, os.DirFS(module.Dir)) })
 }
 
 // sample runs a tree's program under ccmapd, and returns the profile.

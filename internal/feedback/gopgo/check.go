@@ -80,7 +80,7 @@ func (p *Program) classify(e Edge) Checked {
 	case how == surely:
 		is.Class = OnLine
 	case p.rename(&is, f):
-	case p.move(&is, f, callee, same):
+	case p.move(&is, f, callee, same || how == never && p.hasClosure(caller, callee)):
 	case how == maybe:
 		is.Class = Indirect
 	case len(f.lines(callee, maybe)) > 0:
@@ -127,11 +127,17 @@ func withName(m *ccmap.Method, name string) *ccmap.Method {
 	return &now
 }
 
-// move finds a call on other lines of its caller. A caller whose code is the same has its calls, too, which nobody
-// can tell apart if there are several.
-func (p *Program) move(is *Checked, f *function, callee string, same bool) bool {
+// hasClosure reports whether a function still has a closure. Where it is no longer inlined, its call is one of a
+// function value.
+func (p *Program) hasClosure(caller, closure string) bool {
+	return strings.HasPrefix(closure, caller+".") && isClosure(closure) && p.functions[closure] != nil
+}
+
+// move finds a call on other lines of its caller. A caller that has it for certain, as one whose code is the same, may
+// have it where a program does not tell the callee, and nobody can tell several such calls apart.
+func (p *Program) move(is *Checked, f *function, callee string, certain bool) bool {
 	lines := f.lines(callee, surely)
-	if len(lines) == 0 && same {
+	if len(lines) == 0 && certain {
 		lines = f.lines(callee, maybe)
 	}
 	switch len(lines) {

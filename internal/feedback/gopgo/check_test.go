@@ -70,18 +70,26 @@ func calls(f func(int) int) int {
 	return f(3)
 }
 
+//go:noinline
+func closes(n int) int {
+	add := func(m int) int { return direct(m) + n }
+	return add(1)
+}
+
 func main() {
-	println(stays(1), changes(2), moves(square(3), 4), twice(1), loses(5), before(6), calls(direct))
+	println(stays(1), changes(2), moves(square(3), 4), twice(1), loses(5), before(6), calls(direct), closes(7))
 }
 `
 
-// newSource is the source after changes. Comments and renamed variables are none to a machine, but move lines.
+// newSource is the source after changes. Comments and renamed variables are none to a machine, but move lines. A closure
+// with a defer is not inlined.
 var newSource = strings.NewReplacer(
 	"n *= 3", "n *= 4",
 	"	n++\n", "	// a comment\n	// of two lines\n	n++\n",
 	"	n = direct(n)\n", "	println()\n	n = direct(n)\n	n += direct(n + 1)\n",
 	"return direct(n) * 5", "return n * 5",
 	"before(", "after(",
+	"return direct(m) + n }", "defer println(); return direct(m) + n }\n",
 ).Replace(oldSource)
 
 // program writes a module with a main package, and builds it if there are flags.
@@ -148,6 +156,9 @@ func TestCheck(t *testing.T) {
 		{"strings.Repeat", 900, "strings.nothing", Gone, Gone, 0},
 		{"gone.example/p.f", 1, "main.direct", Gone, Unread, 0},
 		{"main.twice", 9, "runtime.mallocgc", Gone, Unread, 0},
+		{"main.closes", 2, "main.closes.func1", Moved, Moved, 3},
+		{"main.closes", 3, "main.closes.func1", Indirect, Indirect, 0},
+		{"main.closes", 2, "main.closes.func2", Gone, Gone, 0},
 	}
 	var edges []Edge
 	for i, c := range tests {
