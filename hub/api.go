@@ -323,7 +323,7 @@ func (h *Hub) build(w http.ResponseWriter, r *http.Request, t token) error {
 	if err != nil {
 		return err
 	}
-	body, m, err := h.catalog.make(r.Context(), id, "build", m, func(m *manifest) ([]byte, error) {
+	is, err := h.catalog.make(r.Context(), id, "build", m, func(m *manifest) ([]byte, error) {
 		classes, err := classesOf(r.Context(), h.catalog, m)
 		if err != nil {
 			return nil, err
@@ -333,7 +333,7 @@ func (h *Hub) build(w http.ResponseWriter, r *http.Request, t token) error {
 	if err != nil {
 		return changing(err)
 	}
-	return answer(w, r, m, "application/json", func() ([]byte, error) { return body, nil })
+	return answer(w, r, m, "application/json", func() ([]byte, error) { return is.body, nil })
 }
 
 // nearest lists the builds of ?target= and ?unit=, the one first that has most in common with the methods in the body.
@@ -367,13 +367,10 @@ func (h *Hub) servePart(w http.ResponseWriter, r *http.Request, t token, name, k
 	if err != nil {
 		return err
 	}
-	var body []byte
-	if r.Header.Get("If-None-Match") != m.tag() { // else nothing is made
-		if body, m, err = h.catalog.part(r.Context(), id, name, make); err != nil {
-			return changing(err)
-		}
-	}
-	return answer(w, r, m, kind, func() ([]byte, error) { return body, nil })
+	return answer(w, r, m, kind, func() ([]byte, error) {
+		is, err := h.catalog.part(r.Context(), id, name, m, make)
+		return is.body, changing(err)
+	})
 }
 
 func (h *Hub) methods(w http.ResponseWriter, r *http.Request, t token) error {

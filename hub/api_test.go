@@ -401,6 +401,39 @@ func TestClonedMachine(t *testing.T) {
 	}
 }
 
+// TestOldEpoch: an epoch that the hub met a week ago takes nothing more, whatever the daemon's clock says.
+func TestOldEpoch(t *testing.T) {
+	t.Parallel()
+	s := newServer(t, Quotas{})
+	r := rand.New(rand.NewPCG(1, 1))
+	first := newSent(t, testKey("web", 1, 1), randomProfile(r, 5).Snapshot())
+	s.post(t, "one", first.frame)
+	s.await(t, 1)
+	id := idOf(first.Key)
+	m, tag, err := readManifest(t.Context(), s.bucket, id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.Instances[first.Instance].Epochs[1].First -= int64((epochLife + time.Hour) / time.Second)
+	m.advance()
+	if done, err := swap(t.Context(), s.bucket, id, m, tag); !done || err != nil {
+		t.Fatal(done, err)
+	}
+	s.hub.catalog.forget()
+	k := testKey("web", 1, 2)
+	k.From, k.To = time.Now().Add(-time.Minute), time.Now()
+	if status, text := s.post(t, "one", newSent(t, k, randomProfile(r, 5).Snapshot()).frame); status != http.StatusGone {
+		t.Errorf("the next number: status %d: %s", status, text)
+	}
+	k.Epoch = 2
+	if status, text := s.post(t, "one", newSent(t, k, randomProfile(r, 5).Snapshot()).frame); status != http.StatusNoContent {
+		t.Errorf("the next epoch: status %d: %s", status, text)
+	}
+	if status, text := s.post(t, "one", first.frame); status != http.StatusNoContent {
+		t.Errorf("what was counted, again: status %d: %s", status, text)
+	}
+}
+
 // away is a bucket that does not answer.
 type away struct{ bucket.Bucket }
 

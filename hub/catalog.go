@@ -13,6 +13,7 @@ import (
 
 	"github.com/ccmapd/ccmapd/ccmap"
 	"github.com/ccmapd/ccmapd/hub/bucket"
+	"github.com/ccmapd/ccmapd/internal/fanin"
 	"github.com/ccmapd/ccmapd/internal/fleet"
 )
 
@@ -50,12 +51,14 @@ type said struct {
 
 type known struct {
 	*manifest
-	at time.Time
+	object string // its tag
+	at     time.Time
 }
 
 type made struct {
-	tag  string
-	body []byte
+	tag   string
+	body  []byte
+	fanin func() (*fanin.File, error) // reads the body, which is a file of fan-in, once
 }
 
 const (
@@ -79,13 +82,16 @@ func (c *catalog) get(ctx context.Context, id string) (*manifest, error) {
 	if found && time.Since(k.at) < catalogTime {
 		return k.manifest, nil
 	}
-	m, _, err := readManifest(ctx, c.bucket, id)
+	m, tag, err := readChanged(ctx, c.bucket, id, k.object)
 	if err != nil {
 		return nil, err
 	}
+	if m == nil {
+		m = k.manifest // it has not changed
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	put(c.known, id, known{m, time.Now()}, mostKnown)
+	put(c.known, id, known{m, tag, time.Now()}, mostKnown)
 	return m, nil
 }
 
@@ -254,11 +260,7 @@ func (c *catalog) scan(ctx context.Context, after string, permits func(target st
 }
 
 // part returns what is made of the sum of a build, from before if it is the same sum.
-func (c *catalog) part(ctx context.Context, id, name string, of func(*ccmap.Snapshot) ([]byte, error)) ([]byte, *manifest, error) {
-	m, err := c.get(ctx, id)
-	if err != nil {
-		return nil, m, err
-	}
+func (c *catalog) part(ctx context.Context, id, name string, m *manifest, of func(*ccmap.Snapshot) ([]byte, error)) (made, error) {
 	return c.make(ctx, id, name, m, func(m *manifest) ([]byte, error) {
 		sum, err := readAggregate(ctx, c.bucket, m, levelBuild)
 		if err != nil {
@@ -278,28 +280,37 @@ func (c *catalog) turn(ctx context.Context) (release func(), err error) {
 	}
 }
 
-// make returns what is made of a build, from before if it has not changed.
-func (c *catalog) make(ctx context.Context, id, name string, m *manifest, of func(*manifest) ([]byte, error)) ([]byte, *manifest, error) {
+// make returns what is made of a build, from before if it has not changed: then it waits for nobody.
+func (c *catalog) make(ctx context.Context, id, name string, m *manifest, of func(*manifest) ([]byte, error)) (made, error) {
+	key := id + "/" + name
+	if is, has := c.before(key, m); has {
+		return is, nil
+	}
 	release, err := c.turn(ctx)
 	if err != nil {
-		return nil, nil, err
+		return made{}, err
 	}
 	defer release()
-	key := id + "/" + name
-	c.mu.Lock()
-	is := c.made[key]
-	c.mu.Unlock()
-	if is.tag == m.tag() {
-		return is.body, m, nil
+	if is, has := c.before(key, m); has { // another request has made it
+		return is, nil
 	}
 	body, err := of(m)
 	if err != nil {
-		return nil, nil, fmt.Errorf("make %s: %w", name, err)
+		return made{}, fmt.Errorf("make %s: %w", name, err)
 	}
+	is := made{m.tag(), body, sync.OnceValues(func() (*fanin.File, error) { return fanin.Open(body) })}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	put(c.made, key, made{m.tag(), body}, mostMade)
-	return body, m, nil
+	put(c.made, key, is, mostMade)
+	return is, nil
+}
+
+// before returns what was made of a build, if it has not changed since then.
+func (c *catalog) before(key string, m *manifest) (made, bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	is := c.made[key]
+	return is, is.tag == m.tag()
 }
 
 // methodsOf returns the table of methods, the heaviest first, as JSON.

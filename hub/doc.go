@@ -22,4 +22,26 @@
 // manifest is what was read. So a segment may be read any number of times, by any number of aggregators at once, and in
 // any order: what the manifest has already is left out. A write whose answer was lost is read back, and known by its
 // nonce. A pack that lost has a name that no manifest has, and becomes garbage.
+//
+// # Traps
+//
+// Each was met by a prototype, or in a review. Without its cure the test fails:
+//
+//	two aggregators make the same bytes, and one removes "its own"      names of generation and nonce      TestCollectorMeetsAggregator, TestSameBytes
+//	garbage collection removes what a manifest names, or soon will      an hour, and a manifest read again  TestKills, TestYoungObjects
+//	an aggregator stops for that hour before its manifest               the collector raises the generation TestStoppedAggregator
+//	a manifest has the bytes, and so the tag, of an earlier one         generation and nonce                TestStoppedAggregator
+//	a hub is killed before a long round ends                            commits within it                   TestRoundsEnd
+//	rounds cost requests                                                much waits, or time has passed      TestFirstRound
+//	a refused condition is of one's own write                           read back, compare                  TestLostAnswers
+//	a refusal has another status than 412, or that of a success         its code, and a tag of each write   bucket: TestRefusedByS3, TestFailureInSuccess
+//	what comes out of order is lost                                     ranges of numbers                   TestRanges, TestKills
+//	clocks of hubs differ                                               no cursor over names                TestClocksDiffer
+//	a later version's contribution or manifest                          waits for a later hub               TestNewer
+//	what cannot be read blocks a build                                  refused, or set aside in bad/       TestRefuses, TestPoison
+//	a weight or a profile without bounds                                time of the CPUs, limits of reading TestRefuses
+//	a sum tells of machines                                             a description of the build alone    TestNothingOfUsers
+//	an epoch's age by a daemon's clock                                  the aggregator's stamp              TestEpochs, TestOldEpoch
+//	ranges are forgotten while a segment has their numbers              the oldest segment of all           TestEpochs, TestOldestOfAll
+//	a bucket ignores conditions                                         checked at the start                bucket: TestBadBuckets
 package hub

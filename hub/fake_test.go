@@ -3,6 +3,7 @@ package hub
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"iter"
@@ -23,7 +24,7 @@ import (
 	"github.com/ccmapd/ccmapd/internal/contribution"
 )
 
-// memory is a bucket in memory. mu guards the rest.
+// memory is a bucket in memory, in which equal bytes have equal tags. mu guards the rest.
 type memory struct {
 	mu      sync.Mutex
 	objects map[string]object
@@ -70,7 +71,7 @@ func (m *memory) Put(_ context.Context, key string, body []byte, c bucket.Condit
 		return bucket.ErrCondition
 	}
 	m.writes++
-	m.objects[key] = object{bytes.Clone(body), fmt.Sprint(m.writes), time.Now()}
+	m.objects[key] = object{bytes.Clone(body), fmt.Sprintf("%x", sha256.Sum256(body)), time.Now()}
 	return nil
 }
 

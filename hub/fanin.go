@@ -48,15 +48,15 @@ func (h *Hub) fanin(w http.ResponseWriter, r *http.Request, t token) error {
 
 // faninFile returns the fan-in of the build that a request names.
 func (h *Hub) faninFile(r *http.Request, t token) (*fanin.File, error) {
-	id, _, err := h.found(r, t)
+	id, m, err := h.found(r, t)
 	if err != nil {
 		return nil, err
 	}
-	body, _, err := h.catalog.part(r.Context(), id, "fanin", faninOf)
+	is, err := h.catalog.part(r.Context(), id, "fanin", m, faninOf)
 	if err != nil {
 		return nil, changing(err)
 	}
-	return fanin.Open(body)
+	return is.fanin()
 }
 
 // bodyOf reads the hash of a code; 0 for none.

@@ -113,7 +113,8 @@ func TestFanInOfMethods(t *testing.T) {
 	}
 }
 
-// TestUnchangedIsNotMade: for a client that has the file nothing is read of the bucket but the manifest.
+// TestUnchangedIsNotMade: for a client that has the file nothing is read of the bucket but the manifest. What was made
+// once waits for nobody.
 func TestUnchangedIsNotMade(t *testing.T) {
 	t.Parallel()
 	s := newServer(t, Quotas{})
@@ -129,8 +130,19 @@ func TestUnchangedIsNotMade(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer release()
+	defer func() { release() }()
 	if status, text := s.ask(t, "GET", "/v1/fanin"+ofWeb, "reader", nil, m.tag()); status != http.StatusNotModified || text != "" {
 		t.Errorf("status %d, %q", status, text)
+	}
+	release()
+	_, whole := s.ask(t, "GET", "/v1/fanin"+ofWeb, "reader", nil, "")
+	if release, err = s.hub.catalog.turn(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if status, text := s.ask(t, "GET", "/v1/fanin"+ofWeb, "reader", nil, ""); status != http.StatusOK || text != whole {
+		t.Errorf("again: status %d, %d bytes of %d", status, len(text), len(whole))
+	}
+	if found, _ := s.found(t, []fleet.Wanted{{Method: "many"}}); len(found.List) != 3 {
+		t.Errorf("of the same file: %+v", found)
 	}
 }

@@ -1,6 +1,7 @@
 package hub
 
 import (
+	"context"
 	"errors"
 	"flag"
 	"fmt"
@@ -15,8 +16,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/ccmapd/ccmapd/hub/bucket"
-	"github.com/ccmapd/ccmapd/hub/internal/versitygw"
 	"github.com/ccmapd/ccmapd/internal/testrun"
+	"github.com/ccmapd/ccmapd/internal/versitygw"
 )
 
 func TestMain(m *testing.M) { os.Exit(testrun.Guard(m).Run()) }
@@ -202,18 +203,7 @@ func TestKillsInDir(t *testing.T) {
 // TestKillsInS3 does the same over a real server of S3, where one is installed.
 func TestKillsInS3(t *testing.T) {
 	testrun.Full(t, testrun.Minutes)
-	program, err := versitygw.Program()
-	if err != nil {
-		testrun.Lacks(t, versitygw.Install)
-	}
-	t.Setenv("AWS_ACCESS_KEY_ID", versitygw.Key)
-	t.Setenv("AWS_SECRET_ACCESS_KEY", versitygw.Secret)
-	address, stop, err := versitygw.Start(t.Context(), program, filepath.Join(t.TempDir(), "s3"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer stop()
-	s, err := bucket.OpenS3(bucket.S3Options{Endpoint: address, Bucket: versitygw.Bucket, Region: versitygw.Region, Insecure: true})
+	s, err := bucket.OpenS3(bucket.S3Options{Endpoint: versitygw.ForTest(t), Bucket: versitygw.Bucket, Region: versitygw.Region, Insecure: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -228,7 +218,7 @@ func TestStoppedAggregator(t *testing.T) {
 	f := newFleet(t, 3, 1, 2)
 	putSegment(t, b, f.all[0])
 	stopped := &mortal{Bucket: b, r: rand.New(rand.NewPCG(1, 1)), left: 1000}
-	once := sync.Once{}
+	once := new(sync.Once)
 	stopped.before = func(op, key string) {
 		if _, is := isManifest(key); !is || op != "put" {
 			return
@@ -242,6 +232,7 @@ func TestStoppedAggregator(t *testing.T) {
 		})
 	}
 	for _, s := range f.all {
+		once = new(sync.Once) // also where there is a manifest, whose bytes must change
 		putSegment(t, b, s)
 		if err := testAggregator(stopped).round(t.Context()); err != nil {
 			t.Fatal(err)
@@ -319,7 +310,104 @@ func TestLostAnswers(t *testing.T) {
 		}
 	}
 	checkSums(t, b, f.all)
+	id := idOf(f.all[0].Key)
+	m, tag, err := readManifest(t.Context(), b, id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.advance()
+	if done, err := swap(t.Context(), &again{b}, id, m, tag); !done || err != nil {
+		t.Errorf("a manifest that was written twice is another's: %v, error %v", done, err)
+	}
 	if keys := keysOf(t, b, aggregatesDir); len(keys) != 2+len(f.all) {
 		t.Errorf("%d objects, want two manifests, and a pack for each of %d contributions", len(keys), len(f.all))
 	}
+}
+
+// TestYoungObjects: an object that no manifest names yet is not garbage for an hour: its aggregator is at work.
+func TestYoungObjects(t *testing.T) {
+	t.Parallel()
+	b := newMemory()
+	f := newFleet(t, 31, 1, 1)
+	putSegment(t, b, f.all[0])
+	a := testAggregator(b)
+	if err := a.round(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	young := aggregatesDir + idOf(f.all[0].Key) + "/commit/2-young"
+	if err := b.Put(t.Context(), young, []byte("x"), bucket.Condition{}); err != nil {
+		t.Fatal(err)
+	}
+	for later, want := range map[time.Duration]bool{0: true, garbageAge - time.Minute: true, garbageAge + time.Minute: false} {
+		if err := b.Put(t.Context(), young, []byte("x"), bucket.Condition{}); err != nil {
+			t.Fatal(err)
+		}
+		a.now = func() time.Time { return time.Now().Add(later) }
+		if err := a.collect(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if is := slices.Contains(keysOf(t, b, aggregatesDir), young); is != want {
+			t.Errorf("after %v it is there: %v, want %v", later, is, want)
+		}
+	}
+	checkSums(t, b, f.all)
+}
+
+// TestClocksDiffer: what a hub whose clock is a day behind has written is merged, though later names were before.
+func TestClocksDiffer(t *testing.T) {
+	t.Parallel()
+	b := newMemory()
+	f := newFleet(t, 32, 1, 4)
+	a := testAggregator(b)
+	for i, s := range f.all {
+		at := time.Now().Add(-24 * time.Hour * time.Duration(i%2))
+		key := fmt.Sprintf("%s0/%013d-hub%d-1-1", segmentsDir, at.UnixMilli(), i)
+		if err := b.Put(t.Context(), key, s.frame, bucket.Condition{Absent: true}); err != nil {
+			t.Fatal(err)
+		}
+		if err := a.round(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	checkSums(t, b, f.all)
+}
+
+// noManifests is the bucket of an aggregator that is killed before each manifest.
+type noManifests struct{ bucket.Bucket }
+
+func (b noManifests) Put(ctx context.Context, key string, body []byte, c bucket.Condition) error {
+	if _, is := isManifest(key); is {
+		return errKilled
+	}
+	return b.Bucket.Put(ctx, key, body, c)
+}
+
+// TestCollectorMeetsAggregator: while the collector removes what a killed aggregator has left, another one makes the
+// same bytes. They must not have the same name.
+func TestCollectorMeetsAggregator(t *testing.T) {
+	t.Parallel()
+	b := newMemory()
+	f := newFleet(t, 33, 1, 1)
+	putSegment(t, b, f.all[0])
+	if err := testAggregator(noManifests{b}).round(t.Context()); !errors.Is(err, errKilled) {
+		t.Fatal(err)
+	}
+	deletes := 0
+	hooked := &mortal{Bucket: b, r: rand.New(rand.NewPCG(1, 1)), left: 1000}
+	hooked.before = func(op, _ string) {
+		if op != "delete" {
+			return
+		}
+		deletes++
+		if err := testAggregator(b).round(t.Context()); err != nil {
+			t.Error(err)
+		}
+	}
+	a := testAggregator(hooked)
+	a.now = func() time.Time { return time.Now().Add(2 * garbageAge) }
+	if err := a.collect(t.Context()); err != nil || deletes != 1 {
+		t.Fatalf("%d objects are removed, error %v", deletes, err)
+	}
+	checkSums(t, b, f.all)
+	checkGarbage(t, b)
 }

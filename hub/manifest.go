@@ -100,12 +100,21 @@ var (
 
 // readManifest returns the manifest of a build and the tag of the object, an empty one and no tag if there is none.
 func readManifest(ctx context.Context, b bucket.Bucket, id string) (*manifest, string, error) {
+	return readChanged(ctx, b, id, "")
+}
+
+// readChanged does the same, but returns no manifest if the object has a tag that is known: it was decoded before. Of
+// 10,000 instances that takes milliseconds.
+func readChanged(ctx context.Context, b bucket.Bucket, id, known string) (*manifest, string, error) {
 	packed, tag, err := b.Get(ctx, manifestKey(id), mostManifest)
 	if errors.Is(err, bucket.ErrNotFound) {
 		return &manifest{Version: manifestVersion, Instances: map[string]*instance{}}, "", nil
 	}
 	if err != nil {
 		return nil, "", fmt.Errorf("read manifest: %w", err)
+	}
+	if known != "" && tag == known {
+		return nil, tag, nil
 	}
 	m, err := decodeManifest(packed)
 	if err != nil {

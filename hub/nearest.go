@@ -23,12 +23,16 @@ func (c *catalog) nearest(ctx context.Context, builds []fleet.Build, methods []f
 	}
 	list := []fleet.Near{}
 	for _, b := range builds[:min(len(builds), mostNear)] {
-		text, _, err := c.part(ctx, b.ID, "methods", methodsOf)
+		m, err := c.get(ctx, b.ID)
+		if err != nil {
+			return nil, err
+		}
+		is, err := c.part(ctx, b.ID, "methods", m, methodsOf)
 		if err != nil {
 			return nil, err
 		}
 		var table []fleet.Method
-		if err := json.Unmarshal(text, &table); err != nil {
+		if err := json.Unmarshal(is.body, &table); err != nil {
 			return nil, err
 		}
 		list = append(list, fleet.Near{Build: b, Kept: kept(table, bodies)})

@@ -2,6 +2,7 @@ package hub
 
 import (
 	"context"
+	"encoding/binary"
 	"fmt"
 	"math/rand/v2"
 	"strings"
@@ -338,4 +339,28 @@ func TestFirstRound(t *testing.T) {
 		}
 	}
 	checkSums(t, b, f.all[:3])
+}
+
+// TestManifestIsSmall: a manifest of 10,000 instances, in their third life and with a gap each, has at most 31 bytes each.
+// Of these 16 are a random id, and 4 a checksum.
+func TestManifestIsSmall(t *testing.T) {
+	t.Parallel()
+	r := rand.New(rand.NewPCG(30, 1))
+	m := &manifest{Version: manifestVersion, Instances: map[string]*instance{}}
+	for range 10_000 {
+		k := testKey("web", 0, 0)
+		k.Instance, k.Epoch = fmt.Sprintf("%016x%016x", r.Uint64(), r.Uint64()), 3
+		m.note(k, binary.LittleEndian.AppendUint64(nil, r.Uint64()), start.Add(time.Duration(r.IntN(3600))*time.Second))
+		is := m.Instances[k.Instance]
+		is.Class, is.Look = r.IntN(2), start.Unix()/3600
+		is.Epochs[3].Seen = [][2]uint64{{1, 143}, {145, 145 + r.Uint64N(3)}}
+	}
+	m.advance()
+	packed, err := m.encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if t.Logf("%d kB", len(packed)/1000); len(packed) > 310_000 {
+		t.Errorf("a manifest of 10,000 instances has %d bytes", len(packed))
+	}
 }

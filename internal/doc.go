@@ -36,6 +36,7 @@
 //	supervise   the life of a process that is to be sampled: found, opened, refused, ended
 //	traceetest  processes that a user may or may not trace, and the kernel's answer
 //	uplink      the hub of a fleet, as a daemon speaks to it
+//	versitygw   a server of S3 for tests
 //
 // Packages recording, daemon, feedback and store are wings of their own, closed to other modules: one session of
 // sampling, the sessions of a machine, what compilers are told, and profiles that outlive the run.

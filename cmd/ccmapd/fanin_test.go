@@ -9,6 +9,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -93,7 +94,7 @@ func TestFanInOfHub(t *testing.T) {
 			t.Errorf("%s asks for %s", args, got)
 		}
 	}
-	hubWithFanIn(t, []byte("ccFi no such file"), "", &asked)
+	hubWithFanIn(t, []byte("ccFi\x02no such file"), "", &asked)
 	for _, args := range []string{"fanin @hub/build:web", "fanin " + own + " --shared @hub/build:web", "contexts " + own + " area --shared @hub/build:web", "fanin @hub/build:other area"} {
 		var out bytes.Buffer
 		if code := run(strings.Fields(args), strings.NewReader(""), &out, &out); code != exitFailed || !strings.Contains(out.String(), "damaged") {
@@ -158,7 +159,12 @@ func TestFanInByDefault(t *testing.T) {
 		{"hints @web", of("web", whole, 200), "No hints", "left out"},
 		{"contexts @web area", of("web", nil, 404), "web.Shape.area", "fleet"},
 		{"contexts @web area", of("web", nil, 503), "What the fleet knows of the callers is left out: ", "whole fleet"},
-		{"contexts @web area", of("web", []byte("ccFi no such file"), 200), "left out: read the whole fleet: damaged", "called from"},
+		{"contexts @web area", of("web", []byte("ccFi\x02no such file"), 200), "left out: read the whole fleet: damaged", "called from"},
+		{"contexts @web area", of("web", []byte("ccFi\x01no such file"), 200), "left out: read the whole fleet: file of fan-in of another version: it is of version 1", "called from"},
+		{"hints @web --mode 0", of("web", whole, 200), "compiled after 0.1 of the usual calls", "left out"},
+		{"hints @web --mode 0", of("web", nil, 503), "What the fleet knows of the callers is left out: ", ""},
+		{"hints @web --mode 1", of("web", nil, 503), "of no JVM that is known", "left out"},
+		{"hints @web --mode 1 --shared @other", of("web", whole, 200), "--shared is for hints and --mode 0", ""},
 		{"contexts @web area --shared=", of("web", whole, 200), "web.Shape.area", "fleet"},
 		{"contexts @web area --event cpu", of("web", whole, 200), "in the whole fleet", "left out"},
 		{"contexts @web area --event wait", of("web", nil, 503), "no sample type", "left out"},
@@ -174,7 +180,8 @@ func TestFanInByDefault(t *testing.T) {
 		got := ccmapdAt(t, socket, strings.Fields(c.args)...)
 		server.Close()
 		text := got.stdout + got.stderr
-		if (got.code == exitOK) == (c.want == "404" || c.want == "no sample type") || !strings.Contains(text, c.want) || c.without != "" && strings.Contains(text, c.without) {
+		fails := slices.Contains([]string{"404", "no sample type", "of no JVM that is known", "--shared is for hints and --mode 0"}, c.want)
+		if (got.code == exitOK) == fails || !strings.Contains(text, c.want) || c.without != "" && strings.Contains(text, c.without) {
 			t.Errorf("%s: exit code %d, %s", c.args, got.code, text)
 		}
 	}

@@ -186,6 +186,8 @@ func explainFanIn(where string, err error) error {
 		return nil
 	case errors.Is(err, fanin.ErrDamaged):
 		return withHint(fmt.Errorf("read %s: %w", client.Name(where), err), "Copy it again, or make it anew from profiles: 'ccmapd fanin store'.")
+	case errors.Is(err, fanin.ErrVersion):
+		return withHint(fmt.Errorf("read %s: %w", client.Name(where), err), "Make it anew from profiles: 'ccmapd fanin store'. Of a hub or a daemon, update the older one of the two.")
 	}
 	return fmt.Errorf("read %s: %w", client.Name(where), err)
 }
@@ -195,7 +197,8 @@ func explainFanIn(where string, err error) error {
 type sharedFlag struct {
 	where   string
 	files   fanInFiles
-	byFleet bool // nobody has named it: what cannot be used is left out
+	byFleet bool        // nobody has named it: what cannot be used is left out
+	unused  func() bool // reports whether nothing is asked of it; nil: all is
 }
 
 func (f *sharedFlag) register(cmd *cobra.Command) {
@@ -204,9 +207,11 @@ func (f *sharedFlag) register(cmd *cobra.Command) {
 		"where this `SOURCE` has more samples, as @hub/build:TARGET, say from where calls come by it; @NAME has the daemon's")
 }
 
+func (f *sharedFlag) isUnused() bool { return f.unused != nil && f.unused() }
+
 // sources returns the source, if one is named.
 func (f *sharedFlag) sources([]string) []string {
-	if f.where == "" || f.byFleet {
+	if f.where == "" || f.byFleet || f.isUnused() {
 		return nil
 	}
 	return []string{f.where}
@@ -215,7 +220,7 @@ func (f *sharedFlag) sources([]string) []string {
 // fetched returns rights that first get sources which are not files here, and what the daemon of a profile keeps.
 func (f *sharedFlag) fetched(env *environment, sources func(args []string) []string, then rights) rights {
 	return f.files.fetched(env, sources, func(env *environment, cmd *cobra.Command, args []string) error {
-		if len(args) > 0 && !cmd.Flags().Changed("shared") {
+		if len(args) > 0 && !cmd.Flags().Changed("shared") && !f.isUnused() {
 			f.ofDaemon(cmd.Context(), env, args[0])
 		}
 		return then(env, cmd, args)

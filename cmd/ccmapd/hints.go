@@ -82,7 +82,11 @@ func newHintsCmd(env *environment) subcommand {
 				profiles = append(profiles, p)
 			}
 			if f.mode.Value != "" {
-				return f.write(env, func(w io.Writer) error { return f.writeMode(w, profiles) })
+				print, err := f.writerOfMode(env, profiles)
+				if err != nil {
+					return err
+				}
+				return f.write(env, print)
 			}
 			hints, leftOut := hotspot.Find(profiles[0].Snapshot, f.find)
 			if err := f.callees(env, profiles[0].Snapshot, hints); err != nil {
@@ -97,29 +101,19 @@ func newHintsCmd(env *environment) subcommand {
 	f.mode.Register(cmd, "mode", "write what uses the profile at the next start, in `MODE` "+terminal.OrList(f.mode.From))
 	f.early.register(cmd)
 	f.shared.register(cmd)
+	f.shared.unused = func() bool { return f.mode.Value == modeCache }
 	flags.BoolVar(&f.json, "json", false, "print JSON, which 'ccmapd apply' reads")
 	flags.StringVarP(&f.output, "output", "o", stdPath, "write to `FILE`; '-': standard output")
 	flags.Float64Var(&f.find.Least, "least", f.find.Least, "leave out hints that can save less than this share of the profile, in `PERCENT`")
 	flags.IntVar(&f.find.Depth, "depth", f.find.Depth, "look at up to `N` callers, as far as it takes")
 	cmd.MarkFlagsMutuallyExclusive("json", "format", "mode")
-	cmd.MarkFlagsMutuallyExclusive("shared", "mode")
 	return subcommand{cmd, f.shared.fetched(env, f.shared.sources, reading(firstProfile, flaggedOutput))}
 }
 
 // callees adds to hints from where their callees are called, if the shared source knows it better.
 func (f *hintsFlags) callees(env *environment, own *ccmap.Snapshot, hints []hotspot.Hint) error {
-	var keys []fanin.Key
-	for _, h := range hints {
-		keys = append(keys, h.Callee.Key())
-	}
-	called, err := f.shared.called(env, f.recency, own, keys)
-	for i, h := range hints {
-		for _, c := range called {
-			if (fanin.Key{Name: c.Method, Signature: c.Signature}) == h.Callee.Key() {
-				hints[i].Shared = &c
-			}
-		}
-	}
+	called, err := f.shared.called(env, f.recency, own, hotspot.Callees(hints))
+	hotspot.Share(hints, called)
 	return err
 }
 

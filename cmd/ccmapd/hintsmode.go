@@ -32,6 +32,8 @@ func (f *hintsFlags) checkMode(profiles int) error {
 	switch {
 	case f.mode.Value == modeTier:
 		return errNoTier()
+	case f.mode.Value == modeCache && f.shared.where != "":
+		return usage.Errorf("--shared is for hints and --mode 0: --mode 1 compares whole profiles")
 	case profiles == 2 && f.mode.Value != modeCache:
 		return usage.Errorf("two profiles are for --mode 1: of a training run, and of production")
 	}
@@ -73,12 +75,20 @@ func (f *earlyFlags) check(cmd *cobra.Command, mode string) error {
 	return nil
 }
 
-// writeMode writes the commands of mode 0; of mode 1 the comparison of two profiles, or how a JVM keeps its own.
-func (f *hintsFlags) writeMode(w io.Writer, profiles []*view.Profile) error {
-	switch {
-	case f.mode.Value == modeThresholds:
-		return hotspot.WriteThresholds(w, hotspot.Early(profiles[0].Snapshot, f.early.most), f.early.scale)
-	case len(profiles) == 2:
+// writerOfMode returns what writes the commands of mode 0; of mode 1 the comparison of two profiles, or how a JVM keeps its own.
+func (f *hintsFlags) writerOfMode(env *environment, profiles []*view.Profile) (func(io.Writer) error, error) {
+	if f.mode.Value != modeThresholds {
+		return func(w io.Writer) error { return writeCache(w, profiles) }, nil
+	}
+	own := profiles[0].Snapshot
+	early := hotspot.Early(own, f.early.most)
+	called, err := f.shared.called(env, f.recency, own, hotspot.EarlyKeys(early))
+	return func(w io.Writer) error { return hotspot.WriteThresholds(w, early, called, f.early.scale) }, err
+}
+
+// writeCache writes what mode 1 says.
+func writeCache(w io.Writer, profiles []*view.Profile) error {
+	if len(profiles) == 2 {
 		return compareTraining(w, profiles[0], profiles[1])
 	}
 	return printCache(w, profiles[0])

@@ -128,7 +128,7 @@ func (f *cachedFlags) write(ctx context.Context, env *environment, args []string
 	if len(early) > 0 {
 		path := filepath.Join(dir, "commands")
 		flags = append(flags, "-XX:CompileCommand=quiet", "-XX:CompileCommandFile="+path)
-		err = writeFor(path, func(w io.Writer) error { return hotspot.WriteThresholds(w, early, f.early.scale) })
+		err = writeFor(path, func(w io.Writer) error { return hotspot.WriteThresholds(w, early, nil, f.early.scale) })
 	}
 	if err == nil && len(flags) == 0 && f.logs(logUse) {
 		fmt.Fprintln(env.stderr, "cached: nothing of the profile is of use to this JVM")

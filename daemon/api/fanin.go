@@ -88,18 +88,9 @@ func sameCode(file []byte, s *ccmap.Snapshot) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	var own fanin.List
-	for _, k := range fanin.Keys(s) {
-		if k.Body == 0 || k.Body == ccmap.MixedBodies {
-			continue
-		}
-		is, known, err := f.Load(k)
-		if err != nil {
-			return nil, err
-		}
-		if known {
-			own = append(own, fanin.Entry{Key: k, FanIn: is})
-		}
+	own, err := f.WithCode(fanin.Keys(s))
+	if err != nil {
+		return nil, err
 	}
 	return fanin.Encode(own), nil
 }

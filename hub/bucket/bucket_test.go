@@ -10,8 +10,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ccmapd/ccmapd/hub/internal/versitygw"
 	"github.com/ccmapd/ccmapd/internal/testrun"
+	"github.com/ccmapd/ccmapd/internal/versitygw"
 )
 
 func TestMain(m *testing.M) { os.Exit(testrun.Guard(m).Run()) }
@@ -154,17 +154,7 @@ func TestBadBuckets(t *testing.T) {
 
 // TestS3 checks a real server of S3, versitygw, where it is installed.
 func TestS3(t *testing.T) {
-	program, err := versitygw.Program()
-	if err != nil {
-		testrun.Lacks(t, versitygw.Install)
-	}
-	t.Setenv("AWS_ACCESS_KEY_ID", versitygw.Key)
-	t.Setenv("AWS_SECRET_ACCESS_KEY", versitygw.Secret)
-	address, stop, err := versitygw.Start(t.Context(), program, filepath.Join(t.TempDir(), "s3"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(stop)
+	address := versitygw.ForTest(t)
 	s, err := OpenS3(S3Options{Endpoint: address, Bucket: versitygw.Bucket, Prefix: "fleet", Region: versitygw.Region, Insecure: true})
 	if err != nil {
 		t.Fatal(err)

@@ -118,7 +118,10 @@ func (s *S3) Put(ctx context.Context, key string, body []byte, c Condition) erro
 	if c.Tag != "" {
 		o.SetMatchETag(c.Tag)
 	}
-	_, err := s.client.PutObject(ctx, s.bucket, s.prefix+key, bytes.NewReader(body), int64(len(body)), o)
+	info, err := s.client.PutObject(ctx, s.bucket, s.prefix+key, bytes.NewReader(body), int64(len(body)), o)
+	if err == nil && info.ETag == "" {
+		err = errors.New("the answer has no tag: it may be a failure in a success")
+	}
 	if err = explain(err); errors.Is(err, ErrNotFound) && c.Tag != "" {
 		err = ErrCondition
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/ccmapd/ccmapd/ccmap"
 	"github.com/ccmapd/ccmapd/internal/daemon/config"
+	"github.com/ccmapd/ccmapd/internal/fanin"
 	"github.com/ccmapd/ccmapd/internal/feedback/hotspot"
 	"github.com/ccmapd/ccmapd/internal/figure"
 	"github.com/ccmapd/ccmapd/internal/process"
@@ -27,7 +28,7 @@ import (
 //  2. One goroutine takes the sessions in turn, each once in a while, with all methods that have become hot since. It
 //     finds hints about them, as 'ccmapd hints' does, and leaves out those that the process has had. It looks at
 //     methods without hints again, as the JVM's counts of their calls come later than their samples.
-//  3. It raises an event with the hints, and the directives that give them to a JVM.
+//  3. It raises an event with the hints, with what is kept of the fleet's fan-in of their callees, and the directives that give them to a JVM.
 //  4. To apply them, it does as 'ccmapd apply' does: until C2 has compiled their methods, or a minute is over, the
 //     directives are in force in one JVM. The event then says what became of the hints, or why they could not be given.
 //
@@ -41,6 +42,7 @@ type controller struct {
 	log    *slog.Logger
 	find   func(*ccmap.Snapshot) []hotspot.Hint
 	begin  func(ctx context.Context, pid int, hints []hotspot.Hint) (trial, error)
+	fleet  func(target string, s *ccmap.Snapshot) fanin.List // what is kept of the fleet's fan-in
 
 	woken chan struct{} // has a token when something was offered
 	mu    sync.Mutex
@@ -215,6 +217,7 @@ func (c *controller) look(ctx context.Context, s *session, w *wanted) {
 	if len(hints) == 0 {
 		return
 	}
+	hotspot.Share(hints, fanin.CalledIn(fanin.OfFleet, fanin.Of(snapshot), c.fleet(s.follower.Name, snapshot), hotspot.Callees(hints)))
 	had.idle, had.next = 0, time.Now().Add(suggestEvery)
 	if mode == config.FeedbackSuggest {
 		s.follower.raiseHints(hints, nil, nil, false)

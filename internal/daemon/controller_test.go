@@ -17,6 +17,7 @@ import (
 
 	"github.com/ccmapd/ccmapd/ccmap"
 	"github.com/ccmapd/ccmapd/internal/daemon/config"
+	"github.com/ccmapd/ccmapd/internal/fanin"
 	"github.com/ccmapd/ccmapd/internal/feedback/hotspot"
 	"github.com/ccmapd/ccmapd/manager"
 )
@@ -133,13 +134,16 @@ func hintsOf(t *testing.T, d *Daemon) (all []Hinted, texts []string) {
 }
 
 // TestHintsAreSuggested: of a hot method of a JVM an event has the hints, once, with directives and in the form that
-// 'ccmapd apply' reads; not those of other methods.
+// 'ccmapd apply' reads, and with what the fleet knows of the callee; not those of other methods.
 func TestHintsAreSuggested(t *testing.T) {
 	t.Parallel()
 	find := func() []hotspot.Hint {
 		return []hotspot.Hint{hintFor(t, "W.work()V", "A.f()V"), hintFor(t, "Other.work()V", "A.f()V")}
 	}
 	inHintingDaemon(t, config.FeedbackSuggest, find, func(t *testing.T, h *fakeHost, d *Daemon, f *fakeTrials) {
+		d.controller.fleet = func(target string, _ *ccmap.Snapshot) fanin.List {
+			return fanin.List{{Key: fanin.Key{Name: "A.f", Signature: "()V"}, FanIn: fanin.FanIn{Samples: 70, Other: 70, Callers: uint32(len(target))}}}
+		}
 		h.start(jvmFor(10))
 		time.Sleep(3 * time.Minute)
 		all, texts := hintsOf(t, d)
@@ -154,7 +158,9 @@ func TestHintsAreSuggested(t *testing.T) {
 			t.Fatal(err)
 		}
 		back, err := hotspot.ReadFile(strings.NewReader(string(file)))
-		if diff := cmp.Diff(find()[:1], back); err != nil || diff != "" {
+		want := find()[:1]
+		want[0].Shared = &fanin.Called{Method: "A.f", Signature: "()V", Places: 3, Samples: 70, Source: fanin.OfFleet}
+		if diff := cmp.Diff(want, back); err != nil || diff != "" {
 			t.Errorf("the hints read back: %v (-want +got):\n%s", err, diff)
 		}
 		if said := f.said(); said != nil {

@@ -131,6 +131,7 @@ func newDaemon(o Options, h host) (*Daemon, error) {
 	d.sender = newSender(m)
 	m.tellFiled, m.learner = d.sender.wake, newLearner(m)
 	d.lookout, d.gleaner = newLookout(m, d.sender.instance, d.sends), newGleaner(m, d.programs)
+	m.controller.fleet = d.gleaner.sameCode
 	m.learner.ctx, m.learner.spawn, m.learner.takes = d.ctx, d.work.Go, d.sends
 	d.roster = &roster{means: m, ctx: d.ctx, spawn: d.work.Go, left: d.left}
 	d.first = c

@@ -136,7 +136,7 @@ func (g *gleaner) askAll(ctx context.Context, c config.Hub, programs []store.Key
 
 // ask gets the file of a program, if there is another one than the one that is kept.
 func (g *gleaner) ask(ctx context.Context, h knowsFanIn, hub string, k store.Key) (file []byte, tag string, err error) {
-	file, tag, err = h.FanIn(ctx, uplink.Build{Target: k.Target, Build: k.Build, Unit: unitOf(k)}, g.kept(hub, k).Tag)
+	file, tag, err = h.FanIn(ctx, uplink.Build{Target: k.Target, Build: k.Build, Unit: unitOf(k)}, g.tag(hub, k))
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		g.count(func(is *FanInOfFleet) { is.Unknown++ })
@@ -149,16 +149,53 @@ func (g *gleaner) ask(ctx context.Context, h knowsFanIn, hub string, k store.Key
 	return file, tag, nil
 }
 
-// kept returns what is kept of a program, if it is of this hub.
-func (g *gleaner) kept(hub string, k store.Key) store.FanIn {
-	f, err := g.archive.FanIn(k.Target, k.Build)
+// tag returns the tag of the file that is kept of a program; empty, if it is of another hub, or of a version of before.
+func (g *gleaner) tag(hub string, k store.Key) string {
+	f, err := g.archive.FanInHead(k.Target, k.Build)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		g.log.Warn("cannot read what is kept of the fleet's fan-in: it is made anew", "target", k.Target, "error", err)
 	}
-	if err != nil || f.Hub != hub || f.Unit != unitOf(k) {
-		return store.FanIn{}
+	if err != nil || !isOf(f, hub, k) || !fanin.IsCurrent(f.File) {
+		return ""
 	}
-	return f
+	return f.Tag
+}
+
+// isOf reports whether what is kept was got from a hub, in the unit of a program.
+func isOf(f store.FanIn, hub string, k store.Key) bool { return f.Hub == hub && f.Unit == unitOf(k) }
+
+// before returns the methods that are kept of a program.
+func (g *gleaner) before(hub string, k store.Key) fanin.Table {
+	f, err := g.archive.FanIn(k.Target, k.Build)
+	if err != nil || !isOf(f, hub, k) {
+		return fanin.Table{}
+	}
+	list, err := ofHub.Read(f.File)
+	if err != nil {
+		return fanin.Table{} // it is made anew
+	}
+	return fanin.TableOf(list)
+}
+
+// sameCode returns what is kept of the methods that a profile of CPU time has with the same code: a program can bear the
+// build id of another one.
+func (g *gleaner) sameCode(target string, s *ccmap.Snapshot) fanin.List {
+	if g.archive == nil || s.Meta().Unit != ccmap.CPUTime {
+		return nil
+	}
+	f, err := g.archive.FanIn(target, s.Meta().Target.BuildID)
+	if err != nil {
+		return nil
+	}
+	file, err := ofHub.Open(f.File)
+	if err != nil {
+		return nil // it is made anew
+	}
+	list, err := file.WithCode(fanin.Keys(s))
+	if err != nil {
+		return nil
+	}
+	return list
 }
 
 // store stores the methods of a file into what is kept of a program.
@@ -167,11 +204,7 @@ func (g *gleaner) store(hub, tag string, k store.Key, file []byte) error {
 	if err != nil {
 		return err
 	}
-	before, err := ofHub.Read(g.kept(hub, k).File)
-	table := fanin.Table{}
-	if err == nil {
-		table = fanin.TableOf(before)
-	}
+	table := g.before(hub, k)
 	stored := table.Store(list)
 	if file, err = table.EncodeWithin(ofHub); errors.Is(err, fanin.ErrTooLarge) { // with methods of before
 		table, stored = fanin.TableOf(list), fanin.Stored{Created: len(list)}
@@ -196,7 +229,7 @@ func (g *gleaner) count(change func(*FanInOfFleet)) {
 func (g *gleaner) note(programs []store.Key, failed error) {
 	kept, methods := 0, 0
 	for _, k := range programs {
-		if f, err := g.archive.FanIn(k.Target, k.Build); err == nil {
+		if f, err := g.archive.FanInHead(k.Target, k.Build); err == nil {
 			kept, methods = kept+1, methods+f.Methods
 		}
 	}

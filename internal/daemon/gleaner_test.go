@@ -94,8 +94,21 @@ func keptFans(t *testing.T, dir, method string) (samples uint64, tag string) {
 	return e.Samples, f.Tag
 }
 
+// keepEarlier makes what is kept of web a file of an earlier version.
+func keepEarlier(t *testing.T, g *gleaner) {
+	t.Helper()
+	f, err := g.archive.FanIn("web", "build-1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.File[4]--
+	if err := g.keep.PutFanIn("web", f); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // TestGleans: the file of each program is asked for once each hub.every by its tag, stored by the rules of the cache, kept
-// while the hub fails or lies, and gone when the hub does not know the build any more.
+// while the hub fails or lies, got anew if it is of another version, and gone when the hub does not know the build any more.
 func TestGleans(t *testing.T) {
 	t.Parallel()
 	dir, hub := t.TempDir(), &fakeFans{fakeHub: newFakeHub()}
@@ -127,6 +140,7 @@ func TestGleans(t *testing.T) {
 				FanInOfFleet{Programs: 1, Methods: 4}, "damaged"},
 			{func() { hub.says(func(string) ([]byte, string, error) { return nil, "", fs.ErrNotExist }) }, 0, 0, "", FanInOfFleet{}, ""},
 			{func() { hub.has("6", fansOf(map[string]int{"a": 5})) }, 5, 0, "6", FanInOfFleet{Programs: 1, Methods: 2, Fetched: 1, Stored: fanin.Stored{Created: 2}}, ""},
+			{func() { keepEarlier(t, d.gleaner) }, 5, 0, "6", FanInOfFleet{Programs: 1, Methods: 2, Fetched: 1, Stored: fanin.Stored{Created: 2}}, ""},
 		} {
 			before := d.gleaner.status()
 			if step.says != nil {
@@ -147,8 +161,8 @@ func TestGleans(t *testing.T) {
 			}
 		}
 		asked := hub.questions()
-		if n := len(asked); n < 18 || n > 26 {
-			t.Errorf("asked %d times in 24 minutes: %q", n, asked)
+		if n := len(asked); n < 20 || n > 29 {
+			t.Errorf("asked %d times in 27 minutes: %q", n, asked)
 		}
 		for _, q := range asked {
 			if !strings.HasPrefix(q, "web build-1 cpu/nanoseconds") {
@@ -218,4 +232,41 @@ func TestGleanedOfAnotherHub(t *testing.T) {
 			t.Errorf("%d samples, tag %q, asked %q", a, tag, hub.questions())
 		}
 	})
+}
+
+// TestSameCode: of what is kept of a program, hints get the methods that its profile has with the same code.
+func TestSameCode(t *testing.T) {
+	t.Parallel()
+	s, err := store.Open(store.Options{Dir: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	names := ccmap.NewNames()
+	sampled := func(unit ccmap.Unit, bodies map[string]uint64) *ccmap.Snapshot {
+		m := ccmap.New(ccmap.Options{Names: names})
+		m.Meta().Unit, m.Meta().Target.BuildID = unit, "b1"
+		for name, body := range bodies {
+			id := m.Names().Intern(ccmap.Method{Name: name, Body: body})
+			m.Fold(&ccmap.Sample{Frames: []ccmap.Frame{{Method: id}}, Weight: 1, Fresh: ccmap.FreshUnknown})
+		}
+		return m.Snapshot()
+	}
+	fleet := fanin.List{{Key: fanin.Key{Name: "none"}}, {Key: fanin.Key{Name: "other", Body: 2}}, {Key: fanin.Key{Name: "same", Body: 1}}, {Key: fanin.Key{Name: "secret", Body: 5}}}
+	if err := s.PutFanIn("web", store.FanIn{Build: "b1", File: fanin.Encode(fleet)}); err != nil {
+		t.Fatal(err)
+	}
+	g := &gleaner{means: &means{archive: s.Reader()}}
+	own := map[string]uint64{"none": 0, "other": 3, "same": 1}
+	if got := g.sameCode("web", sampled(ccmap.CPUTime, own)); len(got) != 1 || got[0].Key != fleet[2].Key {
+		t.Errorf("%+v", got)
+	}
+	for what, got := range map[string]fanin.List{
+		"waiting": g.sameCode("web", sampled(ccmap.NewUnit("wait", "nanoseconds"), own)), "another target": g.sameCode("batch", sampled(ccmap.CPUTime, own)),
+		"no store": (&gleaner{means: &means{}}).sameCode("web", sampled(ccmap.CPUTime, own)),
+	} {
+		if len(got) > 0 {
+			t.Errorf("%s: %+v", what, got)
+		}
+	}
 }

@@ -2,7 +2,6 @@ package fanin
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"slices"
 	"sort"
@@ -11,12 +10,6 @@ import (
 	"github.com/ccmapd/ccmapd/internal/cursor"
 	"github.com/ccmapd/ccmapd/internal/figure"
 )
-
-// ErrTooLarge is the error of a file whose entries would take too much memory. One method can still be found in it.
-var ErrTooLarge = errors.New("too large a file of fan-in")
-
-// Begins reports whether bytes begin as a file of fan-in does.
-func Begins(b []byte) bool { return len(b) >= len(magic) && string(b[:len(magic)]) == magic }
 
 // List is entries in order, each key once.
 type List []Entry
@@ -37,8 +30,8 @@ func (l Limits) Read(b []byte) (List, error) {
 func (f *File) Entries() (List, error) {
 	all := make(List, 0, min(f.methods, 1<<16)) // the number is not to be believed
 	var numbers []uint64                        // of callers, one after the other
-	err := f.all(func(k Key, rest cursor.Cursor) error {
-		e, err := readFanIn(rest)
+	err := f.all(func(n uint64, k Key, rest cursor.Cursor) error {
+		e, err := readFanIn(n, rest)
 		all, numbers = append(all, Entry{k, e.FanIn}), append(numbers, e.numbers...)
 		if len(numbers) > f.limits.Callers {
 			return fmt.Errorf("%w: more than %d callers", ErrTooLarge, f.limits.Callers)
@@ -61,20 +54,20 @@ func (f *File) Entries() (List, error) {
 	return all, nil
 }
 
-// all calls visit with each method of a file, in order, and the rest of its block, which begins with its fan-in.
-func (f *File) all(visit func(k Key, rest cursor.Cursor) error) error {
+// all calls visit with each method of a file, in order: its number, its key, and bytes that begin with its fan-in.
+func (f *File) all(visit func(n uint64, k Key, rest cursor.Cursor) error) error {
 	var last Key
 	seen, size := uint64(0), 0
 	for at, b := range f.blocks {
 		var wrong error
 		n, err := f.each(at, func(n uint64, raw rawKey, rest cursor.Cursor) bool {
 			k := raw.key()
-			if n == 0 && k != b.first || seen > 0 && last.compare(k) >= 0 {
+			if n%blockSize == 0 && k != b.first || seen > 0 && last.compare(k) >= 0 {
 				wrong = fmt.Errorf("%w: block %d is not in order", ErrDamaged, at)
 				return false
 			}
 			last, seen = k, seen+1
-			wrong = visit(k, rest)
+			wrong = visit(n, k, rest)
 			return wrong == nil
 		})
 		size += n
@@ -100,7 +93,7 @@ func (l List) Check() error {
 		switch {
 		case i > 0 && l[i-1].Key.compare(e.Key) >= 0:
 			return fmt.Errorf("%w: the entries are not in order", ErrDamaged)
-		case sum != e.Samples, len(e.Listed) > MostCallers, e.Callers > MostCallers+1:
+		case sum != e.Samples, len(e.Listed) > MostCallers, e.Callers > MostCallers+1, int(e.Callers) < len(e.Listed):
 			return fmt.Errorf("%w: the callers of %.200q are not all", ErrDamaged, e.Name)
 		}
 	}

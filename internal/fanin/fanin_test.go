@@ -4,6 +4,9 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -11,6 +14,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/ccmapd/ccmapd/ccmap"
+	"github.com/ccmapd/ccmapd/export"
 	"github.com/ccmapd/ccmapd/internal/profiletest"
 )
 
@@ -116,8 +120,8 @@ func TestDamage(t *testing.T) {
 				t.Fatalf("byte %d: %s has %+v", i, e.Name, got)
 			}
 		}
-		if !errors.Is(err, ErrDamaged) {
-			t.Fatalf("byte %d: %v", i, err)
+		if want := map[bool]error{false: ErrDamaged, true: ErrVersion}[i == len(magic)]; !errors.Is(err, want) {
+			t.Fatalf("byte %d: %v, want %v", i, err, want)
 		}
 	}
 	t.Logf("%d methods: %d bytes", len(whole), len(file))
@@ -154,22 +158,59 @@ func FuzzOpen(f *testing.F) {
 	})
 }
 
+// BenchmarkLoad looks one method up. Files have 20,000 methods, called from one random place each, with a hash of their
+// code or without; or are those of a profile, $CCMAPD_FANIN.
 func BenchmarkLoad(b *testing.B) {
-	m := ccmap.New(ccmap.Options{})
-	for i := range 20_000 {
-		id := m.Names().Intern(ccmap.Method{Name: fmt.Sprintf("example.com/service/internal/package%03d.(*Type%d).Method%d", i%300, i%7, i)})
-		caller := m.Names().Intern(ccmap.Method{Name: fmt.Sprintf("example.com/service/internal/package%03d.(*Type%d).Method%d", i/3%300, i/3%7, i/3)})
-		m.Fold(&ccmap.Sample{Frames: []ccmap.Frame{{Method: id}, {Method: caller, Offset: uint32(i % 50)}}, Weight: 1, Fresh: ccmap.FreshUnknown})
+	lists := map[string]List{"code=none": madeUp(false), "code=hashed": madeUp(true)}
+	if path := os.Getenv("CCMAPD_FANIN"); path != "" {
+		m, _, err := export.ReadFile(path, export.ReadOptions{})
+		if err != nil {
+			b.Fatal(err)
+		}
+		lists["file="+filepath.Base(path)] = Of(m.Snapshot())
 	}
-	file := Encode(Of(m.Snapshot()))
+	for name, list := range lists {
+		b.Run(name, func(b *testing.B) { benchmarkLoad(b, list) })
+	}
+}
+
+func madeUp(hashed bool) List {
+	m, r := ccmap.New(ccmap.Options{}), rand.New(rand.NewPCG(1, 30))
+	name := func(i int) string {
+		return fmt.Sprintf("example.com/service/internal/package%03d.(*Type%d).Method%d", i%300, i%7, i)
+	}
+	const methods = 20_000
+	ids := make([]ccmap.MethodID, methods)
+	for i := range ids {
+		method := ccmap.Method{Name: name(i)}
+		if hashed {
+			method.Body = r.Uint64()
+		}
+		ids[i] = m.Names().Intern(method)
+	}
+	for _, id := range ids {
+		caller := ccmap.Frame{Method: ids[r.IntN(methods)], Offset: uint32(r.IntN(50))}
+		m.Fold(&ccmap.Sample{Frames: []ccmap.Frame{{Method: id}, caller}, Weight: 1, Fresh: ccmap.FreshUnknown})
+	}
+	return Of(m.Snapshot())
+}
+
+func benchmarkLoad(b *testing.B, list List) {
+	file := Encode(list)
 	f, err := Open(file)
 	if err != nil {
 		b.Fatal(err)
 	}
+	callers, at := 0, 0
+	for _, e := range list {
+		callers += len(e.Listed)
+	}
 	for b.Loop() {
-		if _, found, err := f.Load(Key{Name: "example.com/service/internal/package100.(*Type0).Method11200"}); !found || err != nil {
+		if _, found, err := f.Load(list[at].Key); !found || err != nil {
 			b.Fatal(found, err)
 		}
+		at = (at + 7919) % len(list) // a prime: another block each time
 	}
 	b.ReportMetric(float64(len(file))/float64(f.Len()), "B/method")
+	b.ReportMetric(float64(callers)/float64(f.Len()), "callers/method")
 }

@@ -2,6 +2,7 @@ package store
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"testing"
@@ -273,6 +274,48 @@ func BenchmarkRead(b *testing.B) {
 				m, err := s.Reader().Read(e)
 				if err != nil || m.Len() < nodes {
 					b.Fatal(err, m.Len())
+				}
+				cpu.stop()
+			}
+			cpu.report(b)
+		})
+	}
+}
+
+// BenchmarkSend makes a contribution of a period of so many contexts, reads it as it is sent, and notes that the hub has
+// it: all that a daemon does for the hub each hub.every, but for the request.
+func BenchmarkSend(b *testing.B) {
+	for _, contexts := range []int{300, 1000} {
+		b.Run(fmt.Sprintf("contexts=%d", contexts), func(b *testing.B) {
+			s, err := Open(Options{Dir: b.TempDir()})
+			if err != nil {
+				b.Fatal(err)
+			}
+			defer s.Close()
+			o, err := s.OpenOutbox("one", all)
+			if err != nil {
+				b.Fatal(err)
+			}
+			p := newProgram(500, contexts)
+			for _, stack := range p.stacks {
+				p.fold(stack)
+			}
+			at := day
+			var cpu meter
+			for b.Loop() {
+				at = at.Add(time.Minute)
+				if _, err := s.File(web, at, at.Add(time.Minute), p.m.Snapshot()); err != nil {
+					b.Fatal(err)
+				}
+				cpu.start()
+				err := o.Seal(1)
+				sealed, _ := o.Waiting()
+				if err != nil || len(sealed) != 1 {
+					b.Fatal(len(sealed), err)
+				}
+				_, err = o.Frame(sealed[0])
+				if err := errors.Join(err, o.Done(sealed[0])); err != nil {
+					b.Fatal(err)
 				}
 				cpu.stop()
 			}

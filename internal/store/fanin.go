@@ -20,6 +20,7 @@ const fanInName = "fleet.fanin"
 const (
 	mostFanIn     = 32 << 20 // bytes
 	mostFanInHead = 4 << 10  // bytes of the line before
+	fanInBegin    = 64       // bytes after the longest such line, that tell what the file is
 	fanInShare    = 10       // all of them have so small a part of the room
 )
 
@@ -79,7 +80,15 @@ func (s *Store) DropFanIn(target, build string) error {
 
 // FanIn returns what is kept of the fan-in of a program. It is of no owner: the caller decides who may see how much. The
 // error wraps [fs.ErrNotExist] if nothing is kept. The file is as it was put, and was not read.
-func (r *Reader) FanIn(target, build string) (FanIn, error) {
+func (r *Reader) FanIn(target, build string) (FanIn, error) { return r.fanIn(target, build, mostFanIn) }
+
+// FanInHead returns the same as FanIn, with no more of the file than its beginning.
+func (r *Reader) FanInHead(target, build string) (FanIn, error) {
+	return r.fanIn(target, build, mostFanInHead+fanInBegin)
+}
+
+// fanIn reads so many bytes of what is kept.
+func (r *Reader) fanIn(target, build string, most int64) (FanIn, error) {
 	name, err := fanInPath(target, build)
 	if err != nil {
 		return FanIn{}, fmt.Errorf("read fan-in: %w", err)
@@ -89,7 +98,7 @@ func (r *Reader) FanIn(target, build string) (FanIn, error) {
 		return FanIn{}, fmt.Errorf("read fan-in: %w", err)
 	}
 	defer file.Close()
-	text, err := io.ReadAll(io.LimitReader(file, mostFanIn+1))
+	text, err := io.ReadAll(io.LimitReader(file, most))
 	if err != nil {
 		return FanIn{}, fmt.Errorf("read fan-in: %w", err)
 	}
@@ -105,8 +114,8 @@ func (r *Reader) FanIn(target, build string) (FanIn, error) {
 
 // parseFanIn takes a file apart.
 func parseFanIn(text []byte) (f FanIn, err error) {
-	head, file, found := bytes.Cut(text[:min(len(text), mostFanIn)], []byte("\n"))
-	if !found || len(head) > mostFanInHead || len(text) > mostFanIn {
+	head, file, found := bytes.Cut(text, []byte("\n"))
+	if !found || len(head) > mostFanInHead {
 		return f, errors.New("it does not begin as one")
 	}
 	if err := json.Unmarshal(head, &f); err != nil {

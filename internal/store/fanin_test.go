@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -21,7 +22,7 @@ func TestFanInIsKept(t *testing.T) {
 	if _, err := r.FanIn("web", build); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("before: %v", err)
 	}
-	for _, text := range []string{"first", "second\nwith a line", ""} {
+	for _, text := range []string{"first", "second\nwith a line", "", strings.Repeat("much\n", 1<<16)} {
 		put := FanIn{Build: build, Unit: "cpu/nanoseconds", Hub: "https://hub", Tag: `"7"`, Methods: 3, Got: time.Unix(1, 0).UTC(), File: []byte(text)}
 		if err := s.PutFanIn("web", put); err != nil {
 			t.Fatal(err)
@@ -29,6 +30,13 @@ func TestFanInIsKept(t *testing.T) {
 		got, err := r.FanIn("web", build)
 		if err != nil || string(got.File) != text || got.Tag != put.Tag || !got.Got.Equal(put.Got) || got.Methods != 3 {
 			t.Errorf("%+v, error %v", got, err)
+		}
+		head, err := r.FanInHead("web", build)
+		if err != nil || !bytes.HasPrefix(got.File, head.File) || len(head.File) < min(len(got.File), fanInBegin) || len(head.File) > mostFanInHead+fanInBegin {
+			t.Errorf("the head has %d bytes of %d, error %v", len(head.File), len(got.File), err)
+		}
+		if head.File = got.File; !reflect.DeepEqual(head, got) {
+			t.Errorf("the head is %+v, want %+v", head, got)
 		}
 	}
 	for _, other := range []string{"0123456789ab/two", "", "x"} {

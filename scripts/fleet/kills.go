@@ -10,7 +10,6 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -44,12 +43,11 @@ func runKills(ctx context.Context, args []string) error {
 	f := flag.NewFlagSet("fleet kills", flag.ExitOnError)
 	kills := f.Int("kills", 100, "`number` of kills, for each bucket")
 	quick := f.Bool("quick", false, "10 kills and 30 daemons, over a directory alone")
-	f.StringVar(&s.versitygw, "versitygw", "versitygw", "`program` that is the server of S3; without it the directory alone")
 	write := f.Bool("write", false, "write the table into docs/fleet.md")
 	f.Parse(args)
-	kinds := []string{"directory", "S3"}
+	over := kinds()
 	if *quick {
-		*kills, s.daemons, kinds = 10, 30, kinds[:1]
+		*kills, s.daemons, over = 10, 30, over[:1]
 	}
 	dir, err := os.MkdirTemp("", "fleet-")
 	if err != nil {
@@ -61,11 +59,7 @@ func runKills(ctx context.Context, args []string) error {
 		return err
 	}
 	table := &report.Table{Head: []string{"bucket", "kills", "stops", "contributions", "sent again", "starts that failed", "lost", "counted twice", "objects missing", "orphans", "left after an hour"}}
-	for _, kind := range kinds {
-		if _, err := exec.LookPath(s.versitygw); kind == "S3" && err != nil {
-			log.Printf("S3 is left out: %v", err)
-			continue
-		}
+	for _, kind := range over {
 		k := &killing{place: &place{settings: s, dir: filepath.Join(dir, kind), program: program}, kills: *kills}
 		row, err := k.run(ctx, kind)
 		if err != nil {

@@ -5,6 +5,7 @@
 //	go run ./fleet -daemons 1000 -write
 //	go run ./fleet kills -kills 500 -write    kills the hubs meanwhile: see kills.go
 //	go run ./fleet kills -quick               the same over a directory, in less than a minute
+//	go run ./fleet fanin -write               how fast a hub says from where methods are called: see fanin.go
 package main
 
 import (
@@ -18,7 +19,6 @@ import (
 	"io"
 	"log"
 	"math/rand/v2"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -32,6 +32,7 @@ import (
 	"github.com/ccmapd/ccmapd/ccmap"
 	"github.com/ccmapd/ccmapd/export"
 	"github.com/ccmapd/ccmapd/internal/contribution"
+	"github.com/ccmapd/ccmapd/internal/versitygw"
 	"github.com/ccmapd/ccmapd/scripts/report"
 )
 
@@ -48,13 +49,13 @@ type settings struct {
 	daemons, builds, contexts int
 	periods                   int
 	speed                     float64
-	versitygw                 string
 }
 
 func main() {
 	log.SetFlags(0)
-	if len(os.Args) > 1 && os.Args[1] == "kills" {
-		if err := runKills(context.Background(), os.Args[2:]); err != nil {
+	other := map[string]func(context.Context, []string) error{"kills": runKills, "fanin": runFanIn}
+	if len(os.Args) > 1 && other[os.Args[1]] != nil {
+		if err := other[os.Args[1]](context.Background(), os.Args[2:]); err != nil {
 			log.Fatal(err)
 		}
 		return
@@ -65,7 +66,6 @@ func main() {
 	flag.IntVar(&s.contexts, "contexts", 300, "`number` of contexts of a contribution, at most")
 	flag.IntVar(&s.periods, "periods", 3, "`number` of contributions of each daemon, one in 10 minutes")
 	flag.Float64Var(&s.speed, "speed", 20, "how many `times` faster time runs")
-	flag.StringVar(&s.versitygw, "versitygw", "versitygw", "`program` that is the server of S3; empty: the directory alone")
 	write := flag.Bool("write", false, "write the table into docs/fleet.md")
 	flag.Parse()
 	text, err := run(context.Background(), s)
@@ -97,10 +97,7 @@ func run(ctx context.Context, s settings) (string, error) {
 	table := &report.Table{Head: []string{
 		"bucket", "contributions", "ack p50, ms", "ack p99, ms", "hubs' CPU, ms a contribution", "hub's memory, MB", "segments", "parts", "manifests", "reads", "others", "$ a day",
 	}}
-	for _, kind := range []string{"directory", "S3"} {
-		if kind == "S3" && s.versitygw == "" {
-			continue
-		}
+	for _, kind := range kinds() {
 		p := &place{settings: s, dir: filepath.Join(dir, kind), program: program, log: os.Stderr}
 		row, err := p.measure(ctx, kind, crowd)
 		if err != nil {
@@ -110,6 +107,15 @@ func run(ctx context.Context, s settings) (string, error) {
 	}
 	return fmt.Sprintf("%d daemons of %d builds, %d contributions of up to %d contexts each, %d hubs; time ran %g times faster. %s, load %.1f.\n\n%s",
 		s.daemons, s.builds, s.periods, s.contexts, hubs, s.speed, strings.TrimSuffix(report.Measured(time.Now()), "."), report.LoadAverage(), table), nil
+}
+
+// kinds returns the buckets that there are here.
+func kinds() []string {
+	if _, err := versitygw.Find(); err != nil {
+		log.Printf("S3 is left out: %v", err)
+		return []string{"directory"}
+	}
+	return []string{"directory", "S3"}
 }
 
 // buildHub builds the hub of this tree.
@@ -147,8 +153,9 @@ func (p *place) open(ctx context.Context, kind string) (args []string, objects s
 	if kind != "S3" {
 		return []string{"--dir", p.file("bucket")}, p.file("bucket"), func() {}, nil
 	}
-	address, stop, err := p.startS3(ctx)
-	return []string{"--s3", address, "--bucket", "profiles", "--region", "us-east-1", "--s3-insecure"}, p.file("s3/profiles"), stop, err
+	server := versitygw.Options{Dir: p.file("s3"), Log: p.file("log")}
+	address, stop, err := versitygw.Start(ctx, server)
+	return []string{"--s3", address, "--bucket", versitygw.Bucket, "--region", versitygw.Region, "--s3-insecure"}, server.Objects(), stop, err
 }
 
 func (p *place) measure(ctx context.Context, kind string, c *crowd) ([]string, error) {
@@ -199,36 +206,10 @@ func (p *place) measure(ctx context.Context, kind string, c *crowd) ([]string, e
 
 func (p *place) file(name string) string { return filepath.Join(p.dir, name) }
 
-// startS3 starts a server of S3 that logs each request.
-func (p *place) startS3(ctx context.Context) (address string, stop func(), err error) {
-	if err := os.MkdirAll(p.file("s3/profiles"), 0o700); err != nil {
-		return "", nil, err
-	}
-	free, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", nil, err
-	}
-	address = free.Addr().String()
-	free.Close()
-	server := exec.CommandContext(ctx, p.versitygw, "--port", address, "--quiet", "--keep-alive", "--access-log", p.file("log"), "posix", p.file("s3"))
-	server.Env = append(os.Environ(), "ROOT_ACCESS_KEY_ID=tester", "ROOT_SECRET_ACCESS_KEY=not-a-secret")
-	if err := server.Start(); err != nil {
-		return "", nil, err
-	}
-	for ctx.Err() == nil {
-		if c, err := net.Dial("tcp", address); err == nil {
-			c.Close()
-			break
-		}
-		time.Sleep(10 * time.Millisecond) // until it listens
-	}
-	return address, func() { server.Process.Kill(); server.Wait() }, nil
-}
-
 // start starts a hub.
 func (p *place) start(ctx context.Context, args []string) (*hub, error) {
 	c := exec.CommandContext(ctx, p.program, append(args, "--tokens", p.file("tokens"), "--listen", "127.0.0.1:0")...)
-	c.Env = append(os.Environ(), "AWS_ACCESS_KEY_ID=tester", "AWS_SECRET_ACCESS_KEY=not-a-secret")
+	c.Env = versitygw.Environment()
 	c.Stderr = p.log
 	out, err := c.StdoutPipe()
 	if err != nil {

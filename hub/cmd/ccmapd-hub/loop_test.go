@@ -23,6 +23,7 @@ import (
 	"github.com/ccmapd/ccmapd/internal/programtest"
 	"github.com/ccmapd/ccmapd/internal/store"
 	"github.com/ccmapd/ccmapd/internal/testrun"
+	"github.com/ccmapd/ccmapd/internal/versitygw"
 )
 
 // programs is where the daemon is built, once for all tests.
@@ -203,11 +204,22 @@ func bytesOf(t *testing.T, m *ccmap.Map) string {
 	return b.String()
 }
 
-// TestLoop is a fleet of real processes: two daemons with a program each, and a hub on a directory. The hub is killed
-// and away for a while, a daemon is killed while it sends. In the end the hub's sum is the offline merge of both stores,
-// byte for byte, and a third daemon begins with it.
+// TestLoop is a fleet over a directory.
 func TestLoop(t *testing.T) {
 	t.Parallel()
+	testLoop(t, "--dir", filepath.Join(programtest.PublicDir(t, 0o700), "bucket"))
+}
+
+// TestLoopS3 is the same over a server of S3, where one is installed.
+func TestLoopS3(t *testing.T) {
+	testrun.Full(t, testrun.Minutes)
+	testLoop(t, "--s3", versitygw.ForTest(t), "--bucket", versitygw.Bucket, "--region", versitygw.Region, "--s3-insecure")
+}
+
+// testLoop has a fleet of real processes: two daemons with a program each, and a hub over a bucket. The hub is killed
+// and away for a while, a daemon is killed while it sends. In the end the hub's sum is the offline merge of both stores,
+// byte for byte, and a third daemon begins with it.
+func testLoop(t *testing.T, bucket ...string) {
 	ccmapd := daemonProgram(t)
 	self, err := os.Executable()
 	if err != nil {
@@ -224,7 +236,7 @@ func TestLoop(t *testing.T) {
 	}
 	at := "127.0.0.1:0"
 	newHub := func() *exec.Cmd {
-		hub := exec.Command(self, "--dir", dir+"/bucket", "--tokens", dir+"/tokens", "--listen", at, "--window", "20ms", "--round", "500ms")
+		hub := exec.Command(self, append(bucket, "--tokens", dir+"/tokens", "--listen", at, "--window", "20ms", "--round", "500ms")...)
 		hub.Env = append(os.Environ(), asHub+"=1")
 		at = strings.TrimPrefix(started(t, hub, "ccmapd-hub listens at "), "ccmapd-hub listens at ")
 		return hub

@@ -39,6 +39,33 @@ type Hint struct {
 	Shared *fanin.Called `json:"shared,omitempty"` // from where the callee is called, if a shared source knows it better
 }
 
+// Callees returns the methods that hints are about, as a source of fan-in knows them.
+func Callees(hints []Hint) []fanin.Key { return keysOf(hints, func(h Hint) Method { return h.Callee }) }
+
+func keysOf[T any](of []T, method func(T) Method) (keys []fanin.Key) {
+	for _, one := range of {
+		keys = append(keys, method(one).Key())
+	}
+	return keys
+}
+
+// Share notes from where the callees of hints are called, where a shared source knows it better.
+func Share(hints []Hint, called []fanin.Called) {
+	for i, h := range hints {
+		hints[i].Shared = calledOf(h.Callee, called)
+	}
+}
+
+// calledOf returns what a shared source knows better of a method; nil: nothing.
+func calledOf(m Method, called []fanin.Called) *fanin.Called {
+	for _, c := range called {
+		if (fanin.Key{Name: c.Method, Signature: c.Signature}) == m.Key() {
+			return &c
+		}
+	}
+	return nil
+}
+
 // Method names a method as the compiler's patterns do. As text it is one word:
 // "java.util.HashMap.get(Ljava/lang/Object;)Ljava/lang/Object;".
 type Method struct {

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/ccmapd/ccmapd/ccmap"
+	"github.com/ccmapd/ccmapd/internal/fanin"
 )
 
 // MostEarly is how many methods are compiled early, unless another number is asked for. With 496 methods, and a
@@ -45,9 +46,14 @@ func Early(s *ccmap.Snapshot, most int) (methods []Method) {
 	return methods
 }
 
+// EarlyKeys returns methods as a source of fan-in knows them.
+func EarlyKeys(methods []Method) []fanin.Key {
+	return keysOf(methods, func(m Method) Method { return m })
+}
+
 // WriteThresholds writes a file for -XX:CompileCommandFile that has methods compiled after a part of
-// the usual calls.
-func WriteThresholds(w io.Writer, methods []Method, scale float64) error {
+// the usual calls. Comments say what a shared source knows better of them.
+func WriteThresholds(w io.Writer, methods []Method, called []fanin.Called, scale float64) error {
 	var text bytes.Buffer
 	part := strconv.FormatFloat(scale, 'f', -1, 64)
 	if !strings.Contains(part, ".") {
@@ -56,6 +62,9 @@ func WriteThresholds(w io.Writer, methods []Method, scale float64) error {
 	fmt.Fprintf(&text, "# These methods are compiled after %s of the usual calls, so with less of a profile.\n", part)
 	text.WriteString("# It helps few programs, if any: measure yours with and without.\n")
 	for _, m := range methods {
+		if c := calledOf(m, called); c != nil {
+			fmt.Fprintf(&text, "# %s\n", strings.Join(strings.Fields(c.String()), " ")) // of a source without line breaks
+		}
 		// With a point between class and method, the one of the scale is a mistake to the JVM: it wants one in
 		// the line (MethodMatcher::canonicalize in src/hotspot/share/compiler/methodMatcher.cpp, 17 and 25).
 		fmt.Fprintf(&text, "CompileThresholdScaling %s::%s%s %s\n", m.Class, m.Name, m.Descriptor, part)

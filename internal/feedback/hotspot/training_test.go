@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/ccmapd/ccmapd/ccmap"
+	"github.com/ccmapd/ccmapd/internal/fanin"
 	"github.com/ccmapd/ccmapd/internal/jvm/jvmtest"
 	"github.com/ccmapd/ccmapd/internal/testrun"
 )
@@ -116,7 +117,9 @@ func TestEarly(t *testing.T) {
 		t.Fatalf("%v", early)
 	}
 	var out bytes.Buffer
-	if err := WriteThresholds(&out, early[:1], EarlyScale); err != nil || !strings.HasSuffix(out.String(), "\nCompileThresholdScaling W::hot()V 0.1\n") {
+	called := []fanin.Called{{Method: "W.hot", Signature: "()V", Places: 7, Source: "t\nfi"}, {Method: "W.hot", Signature: "(I)V", Places: 9, Source: "t"}}
+	const want = "\n# called from 7 places in t fi\nCompileThresholdScaling W::hot()V 0.1\n"
+	if err := WriteThresholds(&out, early[:1], called, EarlyScale); err != nil || !strings.HasSuffix(out.String(), want) {
 		t.Errorf("%v\n%s", err, out.String())
 	}
 }
@@ -128,7 +131,7 @@ func TestThresholdsOfJVM(t *testing.T) {
 	for _, jdk := range jvmtest.JDKs(t) {
 		file := filepath.Join(t.TempDir(), "early.txt")
 		var text bytes.Buffer
-		if err := errors.Join(WriteThresholds(&text, methods, EarlyScale), os.WriteFile(file, text.Bytes(), 0o600)); err != nil {
+		if err := errors.Join(WriteThresholds(&text, methods, nil, EarlyScale), os.WriteFile(file, text.Bytes(), 0o600)); err != nil {
 			t.Fatal(err)
 		}
 		out, err := exec.Command(filepath.Join(jdk.Home, "bin/java"), "-XX:CompileCommandFile="+file, "-version").CombinedOutput()
