@@ -19,7 +19,7 @@ import (
 // profilesOf has the profiles of a daemon and of a fleet, which are files, by reference.
 type profilesOf map[string]string
 
-func (p profilesOf) Ask(_ context.Context, about, _, _ string) (any, error) {
+func (p profilesOf) Ask(_ context.Context, about, _, _, _ string) (any, error) {
 	if about != "builds" {
 		return []any{}, nil
 	}
