@@ -49,6 +49,8 @@ var printed = []struct{ output, folder, name string }{
 	{"`fleet show`", "internal/fleet", "Description"},
 	{"`fleet classes`: a list", "internal/fleet", "Class"},
 	{"`fleet outliers`: a list", "internal/fleet", "OutlierOf"},
+	{"`fleet nearest`: a list", "internal/fleet", "Near"},
+	{"`fleet status`", "internal/fleet", "Status"},
 }
 
 // jsonRows matches the rows of the table of outputs.

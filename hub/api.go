@@ -34,11 +34,13 @@ func (h *Hub) routes(metrics prometheus.Gatherer) *http.ServeMux {
 	mux.Handle("GET /v1/build", h.handle(mayRead, h.build))
 	mux.Handle("GET /v1/outliers", h.handle(mayRead, h.outliers))
 	mux.Handle("GET /v1/p/{ref...}", h.handle(mayRead, h.profile))
+	mux.Handle("GET /v1/nearest", h.handle(mayRead, h.nearestToBuild))
 	mux.Handle("POST /v1/nearest", h.handle(mayRead, h.nearest))
 	mux.Handle("GET /v1/best", h.handle(mayRead, h.best))
 	mux.Handle("GET /v1/fanin", h.handle(mayRead, h.fanin))
 	mux.Handle("POST /v1/fanin", h.handle(mayRead, h.faninOfMethods))
 	mux.Handle("GET /v1/methods", h.handle(mayRead, h.methods))
+	mux.Handle("GET /v1/status", h.handle(mayRead, h.status))
 	mux.Handle("GET /metrics", h.handle(mayRead, func(w http.ResponseWriter, r *http.Request, t token) error {
 		if !t.permits("*") {
 			return refuse(http.StatusForbidden, "metrics are of all targets: the token must permit *")
@@ -95,6 +97,9 @@ func (h *Hub) handle(need right, serve func(http.ResponseWriter, *http.Request, 
 			is = &refusal{status: http.StatusServiceUnavailable, text: "the bucket does not answer: send it again later"}
 		}
 		h.count.refused.WithLabelValues(fmt.Sprint(is.status)).Inc()
+		if need == mayWrite {
+			h.count.refusedWrites.WithLabelValues(fmt.Sprint(is.status)).Inc()
+		}
 		if is.status == http.StatusUnauthorized || is.status == http.StatusForbidden {
 			h.auditRefusal(r, t, is)
 		}
@@ -343,22 +348,43 @@ func (h *Hub) nearest(w http.ResponseWriter, r *http.Request, t token) error {
 	if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, most)).Decode(&methods); err != nil {
 		return refuse(http.StatusBadRequest, "read methods: want a list as GET /v1/methods has it: %v", err)
 	}
+	if r.URL.Query().Get("target") == "" {
+		return refuse(http.StatusBadRequest, "name ?target=")
+	}
+	return h.sendNearest(w, r, t, methods, "")
+}
+
+// nearestToBuild lists the other builds of the target of the build that a request names: how much of each one's profile
+// is in methods that the build has.
+func (h *Hub) nearestToBuild(w http.ResponseWriter, r *http.Request, t token) error {
+	id, _, err := h.found(r, t)
+	if err != nil {
+		return err
+	}
+	text, _, err := h.catalog.part(r.Context(), id, "methods", methodsOf)
+	if err != nil {
+		return changing(err)
+	}
+	var methods []fleet.Method
+	if err := json.Unmarshal(text, &methods); err != nil {
+		return fmt.Errorf("read methods of a build: %w", err)
+	}
+	return h.sendNearest(w, r, t, methods, id)
+}
+
+// sendNearest sends the builds of ?target= and ?unit= by what they have in common with methods, without one build.
+func (h *Hub) sendNearest(w http.ResponseWriter, r *http.Request, t token, methods []fleet.Method, but string) error {
 	builds, err := h.permitted(r, t)
 	if err != nil {
 		return err
 	}
-	q := r.URL.Query()
-	if q.Get("target") == "" {
-		return refuse(http.StatusBadRequest, "name ?target=")
-	}
-	unit := cmp.Or(q.Get("unit"), "cpu/nanoseconds")
-	builds = slices.DeleteFunc(builds, func(b fleet.Build) bool { return b.Unit != unit })
+	unit := cmp.Or(r.URL.Query().Get("unit"), "cpu/nanoseconds")
+	builds = slices.DeleteFunc(builds, func(b fleet.Build) bool { return b.Unit != unit || b.ID == but })
 	list, err := h.catalog.nearest(r.Context(), builds, methods)
 	if err != nil {
 		return changing(err)
 	}
-	w.Header().Set("Content-Type", "application/json")
-	return json.NewEncoder(w).Encode(list)
+	return sendJSON(w, list)
 }
 
 // servePart sends what is made of an aggregate.

@@ -48,6 +48,7 @@ type Hub struct {
 	decoding   chan struct{} // of size mostDecoding
 	mux        *http.ServeMux
 	working    atomic.Bool // the bucket has answered lately
+	began      time.Time
 
 	merged, collected time.Time // the last time, since a lease was taken; of the goroutine that aggregates
 }
@@ -93,6 +94,7 @@ func New(o Options) *Hub {
 		aggregator: &aggregator{bucket: o.Bucket, log: o.Logger, count: count, now: o.Now, keep: o.Keep, maxBytes: o.MaxBytes},
 		leases:     newLeases(o.Bucket, name, o.Partitions, o.Lease),
 		decoding:   make(chan struct{}, mostDecoding),
+		began:      o.Now(),
 		audit:      audit.New(o.Logger, auditBurst),
 	}
 	h.tokens.Store(o.Tokens)

@@ -5,7 +5,7 @@ import "github.com/prometheus/client_golang/prometheus"
 // counters are the hub's metrics.
 type counters struct {
 	accepted, segments, merged, duplicates, cloned, newer, bad, lostRaces, garbage, outliers, deleted prometheus.Counter
-	refused                                                                                           *prometheus.CounterVec
+	refused, refusedWrites                                                                            *prometheus.CounterVec
 	rounds                                                                                            prometheus.Counter
 	failures                                                                                          prometheus.Counter
 	partitions                                                                                        prometheus.Gauge
@@ -34,8 +34,11 @@ func newCounters(to prometheus.Registerer) *counters {
 		refused: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "ccmapd_hub_refused_total", Help: "Requests that were refused, by status.",
 		}, []string{"status"}),
+		refusedWrites: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "ccmapd_hub_refused_writes_total", Help: "Contributions that were refused, by status.",
+		}, []string{"status"}),
 	}
 	c.partitions = prometheus.NewGauge(prometheus.GaugeOpts{Name: "ccmapd_hub_partitions", Help: "Partitions that this hub merges."})
-	to.MustRegister(c.refused, c.partitions)
+	to.MustRegister(c.refused, c.refusedWrites, c.partitions)
 	return c
 }

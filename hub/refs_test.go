@@ -131,6 +131,18 @@ func TestNearest(t *testing.T) {
 	if want := []float64{100 * 3. / 6, 100 * 1. / 6, 0}; got != " old older unlike" || list[0].Kept != want[0] || list[1].Kept != want[1] || list[2].Kept != want[2] {
 		t.Errorf("nearest%s: %+v, want %v", got, list, want)
 	}
+	// of a build that is known, the others are listed, the same way
+	var others []fleet.Near
+	status, text := s.ask(t, "GET", "/v1/nearest?target=web&build=old", "web reader", nil, "")
+	if err := json.Unmarshal([]byte(text), &others); status != http.StatusOK || err != nil || len(others) != 2 ||
+		others[0].Build.Build != "older" || others[0].Kept != 100*4./6 || others[1].Kept != 0 {
+		t.Errorf("beside old: status %d, %s, error %v", status, text, err)
+	}
+	for path, want := range map[string]int{"?target=web&build=none": 404, "?target=batch&build=other": 403, "?target=web": 400} {
+		if status, text := s.ask(t, "GET", "/v1/nearest"+path, "web reader", nil, ""); status != want {
+			t.Errorf("%s: status %d, %s", path, status, text)
+		}
+	}
 	if got, _ := ask([]byte("[]")); len(strings.Fields(got)) != 3 {
 		t.Errorf("for a program of which nothing is known:%s", got)
 	}

@@ -17,7 +17,7 @@ import (
 // recorded are the profiles of a daemon and of a fleet, which are files, by reference.
 type recorded map[string]string
 
-func (r recorded) Ask(_ context.Context, about, _, _ string) (any, error) {
+func (r recorded) Ask(_ context.Context, about, _, _, _ string) (any, error) {
 	return []fleet.Build{{Target: "web", Build: "1f0d", Unit: "cpu/nanoseconds"}, {Target: "web", Build: "1f0c", Unit: "cpu/nanoseconds"}}, nil
 }
 

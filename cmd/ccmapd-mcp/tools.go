@@ -46,8 +46,8 @@ func newServer(data http.Handler, isDaemon bool) *mcp.Server {
 			func(ctx context.Context, _ arguments) (any, error) { return a.get(ctx, "/v1/targets", nil) })
 		a.add(s, "doctor", "Say which engines can sample a process, why not, and the cure.", schema{"pid": property{"type": "integer", "minimum": 1}},
 			func(ctx context.Context, in arguments) (any, error) { return a.get(ctx, "/v1/doctor", in.values()) })
-		a.add(s, "fleet", "List what the hub of the fleet has: targets, builds, the latest first, or outliers. A profile is @hub/best:TARGET, @hub/build:TARGET@BUILD or @hub/class-N:TARGET@BUILD.",
-			schema{"about": property{"type": "string", "enum": []string{"targets", "builds", "outliers"}}, "name": textProperty}, a.fleet)
+		a.add(s, "fleet", "List what the hub of the fleet has: targets, builds, the latest first, outliers; nearest: how much of other builds' profiles holds in a build (name); fanin: from where a method is called in the whole fleet (name, method: whole); status: how far the hub is behind. A profile is @hub/best:TARGET, @hub/build:TARGET@BUILD or @hub/class-N:TARGET@BUILD.",
+			schema{"about": property{"type": "string", "enum": []string{"targets", "builds", "outliers", "nearest", "fanin", "status"}}, "name": textProperty, "method": textProperty}, a.fleet)
 	} else {
 		a.add(s, "profiles", "List the profiles that can be asked about: ref is the name that other tools take.", nil,
 			func(ctx context.Context, _ arguments) (any, error) { return a.get(ctx, "/v1/profiles", nil) })

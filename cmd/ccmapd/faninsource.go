@@ -20,7 +20,6 @@ import (
 	"github.com/ccmapd/ccmapd/internal/fanin"
 	"github.com/ccmapd/ccmapd/internal/fleet"
 	"github.com/ccmapd/ccmapd/internal/store"
-	"github.com/ccmapd/ccmapd/internal/uplink"
 	"github.com/ccmapd/ccmapd/view"
 )
 
@@ -79,7 +78,7 @@ func (f fanInFiles) fetch(ctx context.Context, env *environment, where, method s
 	if err != nil {
 		return err
 	}
-	if found := env.methodAtHub(ctx, b, method); found != nil {
+	if found := methodAtHub(ctx, hub, b, method); found != nil {
 		f[where] = hubFanIn{build: b.Build, found: found}
 		return nil
 	}
@@ -93,18 +92,12 @@ func (f fanInFiles) fetch(ctx context.Context, env *environment, where, method s
 
 // methodAtHub asks a hub for the methods of a whole name; nil: the file of the build says more, for example which names
 // end so. A hub of before knows files alone.
-func (env *environment) methodAtHub(ctx context.Context, b fleet.Build, name string) *fleet.Found[fanin.Entry] {
+func methodAtHub(ctx context.Context, h fleetHub, b fleet.Build, name string) *fleet.Found[fanin.Entry] {
 	if name == "" {
 		return nil
 	}
-	at := env.reader.Hub
-	h, err := uplink.New(uplink.Options{URL: at.URL, TokenFile: at.TokenFile, CAFile: at.CAFile})
-	if err != nil {
-		return nil
-	}
-	defer h.Close()
-	found, err := h.FanInOf(ctx, uplink.Build{Target: b.Target, Build: b.Build, Unit: b.Unit}, []fleet.Wanted{{Method: name}})
-	if err != nil || len(found.List) == 0 || fanin.List(found.List).Check() != nil {
+	found, err := h.fanInOf(ctx, b, name)
+	if err != nil || len(found.List) == 0 {
 		return nil
 	}
 	return &found

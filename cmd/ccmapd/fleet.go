@@ -138,12 +138,14 @@ its own, @hub/class-N:TARGET. The largest one is @hub/best:TARGET.
 			Args: argCount(0, 1, "at most one target"),
 			RunE: func(cmd *cobra.Command, args []string) error { return f.outliers(cmd.Context(), env, args) },
 		},
+		newFleetNearestCmd(env, &f),
+		newFleetStatusCmd(env, &f),
 		newFleetDeleteCmd(env, &f),
 	}
 	all := []subcommand{{cmd, filesAlone}}
 	for _, sub := range below {
 		sub.Flags().BoolVar(&f.asJSON, "json", false, "print JSON, which has every figure")
-		if strings.HasPrefix(sub.Use, "show") || strings.HasPrefix(sub.Use, "classes") {
+		if strings.HasSuffix(sub.Use, "TARGET[@BUILD]") {
 			sub.Flags().StringVar(&f.event, "event", store.Event(ccmap.CPUTime), "of the profiles of this `EVENT`, for example alloc_space")
 		}
 		cmd.AddCommand(sub)
@@ -165,13 +167,14 @@ func (f *fleetFlags) hub() fleetHub {
 
 // hubAt returns a hub of this user, whose errors say what to do.
 func hubAt(h client.Hub) fleetHub {
-	return fleetHub{func(ctx context.Context, into any, query url.Values, route string) error {
+	get := func(ctx context.Context, into any, query url.Values, route string) error {
 		err := h.Get(ctx, into, query, route)
 		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) {
 			return explainRead(err)
 		}
 		return err
-	}}
+	}
+	return fleetHub{get, dialer(h)}
 }
 
 func (f *fleetFlags) targets(ctx context.Context, env *environment) error {

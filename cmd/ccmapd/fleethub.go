@@ -18,6 +18,7 @@ import (
 	"github.com/ccmapd/ccmapd/daemon/client"
 	"github.com/ccmapd/ccmapd/internal/advice"
 	"github.com/ccmapd/ccmapd/internal/daemon/config"
+	"github.com/ccmapd/ccmapd/internal/fanin"
 	"github.com/ccmapd/ccmapd/internal/fleet"
 	"github.com/ccmapd/ccmapd/internal/store"
 	"github.com/ccmapd/ccmapd/internal/terminal"
@@ -26,7 +27,8 @@ import (
 
 // fleetHub asks a hub what 'ccmapd fleet' prints.
 type fleetHub struct {
-	get func(ctx context.Context, into any, query url.Values, route string) error
+	get  func(ctx context.Context, into any, query url.Values, route string) error
+	dial func() (*uplink.Hub, error) // for questions that have a body
 }
 
 // fleetTarget is a target of a fleet.
@@ -112,6 +114,37 @@ func (h fleetHub) describe(ctx context.Context, name, event string) (d fleet.Des
 	return d, err
 }
 
+// status asks how far the hub is behind.
+func (h fleetHub) status(ctx context.Context) (s fleet.Status, err error) {
+	err = h.get(ctx, &s, url.Values{}, "status")
+	return s, err
+}
+
+// nearest asks how much of the profiles of other builds holds in TARGET[@BUILD].
+func (h fleetHub) nearest(ctx context.Context, name, event string) (list []fleet.Near, err error) {
+	b, err := h.build(ctx, name, event)
+	if err != nil {
+		return nil, err
+	}
+	list = []fleet.Near{}
+	err = h.get(ctx, &list, ofBuild(b), "nearest")
+	return list, err
+}
+
+// fanInOf asks for the methods of a whole name in a build.
+func (h fleetHub) fanInOf(ctx context.Context, b fleet.Build, method string) (found fleet.Found[fanin.Entry], err error) {
+	to, err := h.dial()
+	if err != nil {
+		return found, err
+	}
+	defer to.Close()
+	found, err = to.FanInOf(ctx, uplink.Build{Target: b.Target, Build: b.Build, Unit: b.Unit}, []fleet.Wanted{{Method: method}})
+	if err == nil && fanin.List(found.List).Check() != nil {
+		err = errNoAnswer
+	}
+	return found, err
+}
+
 // ofBuild is the query for a build.
 func ofBuild(b fleet.Build) url.Values {
 	return url.Values{"target": {b.Target}, "build": {b.Build}, "unit": {b.Unit}}
@@ -148,10 +181,11 @@ func (h fleetHub) build(ctx context.Context, name, event string) (b fleet.Build,
 type fleetPages struct {
 	fleetHub
 	profile func(ctx context.Context, ref, event string, most int64) ([]byte, error)
+	explain func(error) error // of a question that has a body
 }
 
 // Ask answers as the command 'ccmapd fleet ABOUT' with --json.
-func (f fleetPages) Ask(ctx context.Context, about, name, event string) (any, error) {
+func (f fleetPages) Ask(ctx context.Context, about, name, method, event string) (any, error) {
 	switch about {
 	case "targets":
 		return f.targets(ctx)
@@ -164,9 +198,29 @@ func (f fleetPages) Ask(ctx context.Context, about, name, event string) (any, er
 	case "classes":
 		d, err := f.describe(ctx, name, event)
 		return d.ClassList, err
+	case "nearest":
+		return f.nearest(ctx, name, event)
+	case "status":
+		return f.status(ctx)
+	case "fanin":
+		return f.fanIn(ctx, name, method, event)
 	}
 	return nil, &advice.Error{Code: advice.CodeNoTarget, Err: fmt.Errorf("there is no command 'fleet %s'", about),
-		Hint: "There are targets, builds, show, classes and outliers."}
+		Hint: "There are targets, builds, show, classes, outliers, nearest and status."}
+}
+
+// fanIn answers as 'ccmapd fanin @hub/build:TARGET[@BUILD] METHOD --json' about a whole name.
+func (f fleetPages) fanIn(ctx context.Context, name, method, event string) (a fanInAnswer, err error) {
+	b, err := f.build(ctx, name, event)
+	if err != nil {
+		return a, err
+	}
+	found, err := f.fanInOf(ctx, b, method)
+	if err != nil {
+		return a, f.explain(err)
+	}
+	own := fanInSource{where: hubRef + "build:" + name, build: b.Build, List: found.List, methods: found.Methods}
+	return fanInFrom{own: own}.answer("", false, 0)
 }
 
 // Profile returns a profile of the hub, or of what else its owner may ask.
@@ -182,7 +236,7 @@ func pagesOfUser(h client.Hub) fleetPages {
 	get := func(ctx context.Context, into any, query url.Values, route string) error {
 		return h.Get(ctx, into, query, route)
 	}
-	return fleetPages{fleetHub{get}, func(ctx context.Context, ref, event string, most int64) ([]byte, error) {
+	profile := func(ctx context.Context, ref, event string, most int64) ([]byte, error) {
 		if !strings.HasPrefix(ref, hubRef) {
 			ref = "@" + ref
 		}
@@ -192,7 +246,15 @@ func pagesOfUser(h client.Hub) fleetPages {
 		}
 		defer in.Close()
 		return io.ReadAll(in)
-	}}
+	}
+	return fleetPages{fleetHub{get, dialer(h)}, profile, explainRead}
+}
+
+// dialer connects to a hub of this user.
+func dialer(h client.Hub) func() (*uplink.Hub, error) {
+	return func() (*uplink.Hub, error) {
+		return uplink.New(uplink.Options{URL: h.URL, TokenFile: h.TokenFile, CAFile: h.CAFile})
+	}
 }
 
 // besideDaemon passes requests about the fleet to one handler, and all others to the daemon.
@@ -208,20 +270,26 @@ func besideDaemon(fleet, daemon http.Handler) http.Handler {
 	})
 }
 
+var errNoAnswer = errors.New("the hub answers with what is no answer")
+
 // mostFleetJSON bounds what a hub may say of a fleet, bytes.
 const mostFleetJSON = 16 << 20
 
 // pagesOfDaemon asks the hub of the configuration in force, with the token that reads.
 func pagesOfDaemon(inForce func() *config.Config) fleetPages {
-	get := func(ctx context.Context, query url.Values, most int64, parts ...string) ([]byte, error) {
+	dial := func() (*uplink.Hub, error) {
 		c := inForce().Hub
 		if c.URL == "" || c.ReadTokenFile == "" {
 			return nil, &advice.Error{Code: advice.CodeNoTarget, Err: errors.New("the daemon knows no hub that it may read"),
 				Hint: "Set url and read_token_file in [hub] of its configuration, or ask a hub of your own with 'ccmapd ui': see 'ccmapd fleet --help'."}
 		}
 		h, err := uplink.New(uplink.Options{URL: c.URL, TokenFile: c.ReadTokenFile, CAFile: c.CAFile})
+		return h, explainHub(err)
+	}
+	get := func(ctx context.Context, query url.Values, most int64, parts ...string) ([]byte, error) {
+		h, err := dial()
 		if err != nil {
-			return nil, explainHub(err)
+			return nil, err
 		}
 		defer h.Close()
 		text, err := h.Get(ctx, most, query, parts...)
@@ -230,13 +298,14 @@ func pagesOfDaemon(inForce func() *config.Config) fleetPages {
 	ask := func(ctx context.Context, into any, query url.Values, route string) error {
 		text, err := get(ctx, query, mostFleetJSON, route)
 		if err == nil && json.Unmarshal(text, into) != nil {
-			err = explainHub(errors.New("the hub answers with what is no answer"))
+			err = explainHub(errNoAnswer)
 		}
 		return err
 	}
-	return fleetPages{fleetHub{ask}, func(ctx context.Context, ref, event string, most int64) ([]byte, error) {
+	profile := func(ctx context.Context, ref, event string, most int64) ([]byte, error) {
 		return get(ctx, url.Values{"event": {cmp.Or(event, store.Event(ccmap.CPUTime))}}, most, "p", strings.TrimPrefix(ref, hubRef))
-	}}
+	}
+	return fleetPages{fleetHub{ask, dial}, profile, explainHub}
 }
 
 // explainHub says what to do about an error of the daemon's hub. Nothing that the hub has said is in it.

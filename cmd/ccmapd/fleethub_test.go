@@ -41,11 +41,11 @@ func TestDaemonAsksItsHub(t *testing.T) {
 	}
 	c := config.Default()
 	pages := pagesOfDaemon(func() *config.Config { return c })
-	if _, err := pages.Ask(t.Context(), "targets", "", "cpu"); advice.CodeOf(err) != advice.CodeNoTarget {
+	if _, err := pages.Ask(t.Context(), "targets", "", "", "cpu"); advice.CodeOf(err) != advice.CodeNoTarget {
 		t.Errorf("without a hub: %v", err)
 	}
 	c.Hub = config.Hub{URL: hub.URL, ReadTokenFile: token}
-	if got, err := pages.Ask(t.Context(), "targets", "", "cpu"); err != nil || got.([]fleetTarget)[0].Target != "web" {
+	if got, err := pages.Ask(t.Context(), "targets", "", "", "cpu"); err != nil || got.([]fleetTarget)[0].Target != "web" {
 		t.Errorf("%+v, %v", got, err)
 	}
 	if _, err := pages.Profile(t.Context(), "@hub/best:web@1/2", "", 1<<20); err != nil {
@@ -59,18 +59,18 @@ func TestDaemonAsksItsHub(t *testing.T) {
 	}
 	for code, want := range map[int]advice.Code{401: advice.CodeNotPermitted, 403: advice.CodeNotPermitted, 404: advice.CodeNoTarget, 400: advice.CodeNoTarget, 503: advice.CodeFailed} {
 		status = code
-		_, err := pages.Ask(t.Context(), "outliers", "web", "cpu")
+		_, err := pages.Ask(t.Context(), "outliers", "web", "", "cpu")
 		if advice.CodeOf(err) != want || strings.Contains(err.Error(), "secret") {
 			t.Errorf("%d: %v", code, err)
 		}
 	}
-	if _, err := pages.Ask(t.Context(), "secrets", "", "cpu"); advice.CodeOf(err) != advice.CodeNoTarget {
+	if _, err := pages.Ask(t.Context(), "secrets", "", "", "cpu"); advice.CodeOf(err) != advice.CodeNoTarget {
 		t.Errorf("another command: %v", err)
 	}
 	if err := os.Chmod(token, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := pages.Ask(t.Context(), "outliers", "web", "cpu"); err == nil || strings.Contains(err.Error(), "503") {
+	if _, err := pages.Ask(t.Context(), "outliers", "web", "", "cpu"); err == nil || strings.Contains(err.Error(), "503") {
 		t.Errorf("a token that all may read: %v", err)
 	}
 }
@@ -133,7 +133,7 @@ func TestBesideDaemon(t *testing.T) {
 			t.Errorf("%s: %s answers", path, w.Body)
 		}
 	}
-	if _, err := pagesOfUser(client.Hub{}).Ask(t.Context(), "builds", "", "cpu"); advice.CodeOf(err) != advice.CodeUsage {
+	if _, err := pagesOfUser(client.Hub{}).Ask(t.Context(), "builds", "", "", "cpu"); advice.CodeOf(err) != advice.CodeUsage {
 		t.Errorf("without a hub: %v", err)
 	}
 }
@@ -148,7 +148,7 @@ func TestListsOfAHub(t *testing.T) {
 	}
 	asked := 0
 	ask := func(answer func(after string, limit int) any) fleetHub {
-		return fleetHub{func(_ context.Context, into any, query url.Values, _ string) error {
+		return fleetHub{get: func(_ context.Context, into any, query url.Values, _ string) error {
 			asked++
 			limit, err := strconv.Atoi(query.Get("limit"))
 			if err != nil {

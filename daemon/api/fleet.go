@@ -18,8 +18,9 @@ import (
 
 // Fleet asks the hub of a fleet. Any goroutine may call it.
 type Fleet interface {
-	// Ask returns what 'ccmapd fleet ABOUT' prints as JSON; name is TARGET, TARGET@BUILD or "".
-	Ask(ctx context.Context, about, name, event string) (any, error)
+	// Ask returns what 'ccmapd fleet ABOUT' prints as JSON; name is TARGET, TARGET@BUILD or "". About "fanin" it is what
+	// 'ccmapd fanin @hub/build:NAME METHOD' does: no methods, if the build has none of that whole name.
+	Ask(ctx context.Context, about, name, method, event string) (any, error)
 	// Profile returns a profile, of at most so many bytes, in a format that ccmapd reads.
 	Profile(ctx context.Context, ref, event string, most int64) ([]byte, error)
 }
@@ -40,7 +41,7 @@ func (c *call) askFleet() error {
 		return errNoFleet
 	}
 	q := newParams(c.URL.Query())
-	name, event := q.text("name", ""), q.text("event", store.Event(ccmap.CPUTime))
+	name, method, event := q.text("name", ""), q.text("method", ""), q.text("event", store.Event(ccmap.CPUTime))
 	if err := q.check(); err != nil {
 		return err
 	}
@@ -51,7 +52,7 @@ func (c *call) askFleet() error {
 	defer done()
 	ctx, cancel := context.WithTimeout(c.Context(), fleetWait)
 	defer cancel()
-	v, err := c.options.Fleet.Ask(ctx, c.PathValue("about"), name, event)
+	v, err := c.options.Fleet.Ask(ctx, c.PathValue("about"), name, method, event)
 	if err != nil {
 		return err
 	}

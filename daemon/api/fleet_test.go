@@ -22,7 +22,7 @@ type fakeHub struct {
 	asked   chan string
 }
 
-func (f fakeHub) Ask(_ context.Context, about, name, event string) (any, error) {
+func (f fakeHub) Ask(_ context.Context, about, name, method, event string) (any, error) {
 	if f.hold != nil {
 		f.asked <- about
 		<-f.hold
@@ -30,7 +30,7 @@ func (f fakeHub) Ask(_ context.Context, about, name, event string) (any, error) 
 	if about == "away" {
 		return nil, &view.Error{Code: view.CodeFailed, Err: errors.New("ask the hub: away"), Hint: "Is it up?"}
 	}
-	return []string{about, name, event}, nil
+	return []string{about, name, method, event}, nil
 }
 
 func (f fakeHub) Profile(_ context.Context, ref, event string, most int64) ([]byte, error) {
@@ -67,8 +67,9 @@ func TestFleet(t *testing.T) {
 		status   int
 		contains string
 	}{
-		{master, with, "/v1/fleet/show?name=web@1&event=alloc_space", 200, "\"show\",\n  \"web@1\",\n  \"alloc_space\""},
-		{master, with, "/v1/fleet/builds", 200, "\"builds\",\n  \"\",\n  \"cpu\""},
+		{master, with, "/v1/fleet/show?name=web@1&event=alloc_space", 200, "\"show\",\n  \"web@1\",\n  \"\",\n  \"alloc_space\""},
+		{master, with, "/v1/fleet/builds", 200, "\"builds\",\n  \"\",\n  \"\",\n  \"cpu\""},
+		{master, with, "/v1/fleet/fanin?name=web&method=a", 200, "\"fanin\",\n  \"web\",\n  \"a\",\n  \"cpu\""},
 		{onTCP, with, "/v1/fleet/targets", 200, "targets"},
 		{userOf(1000), with, "/v1/fleet/targets", 404, "no such route"},
 		{peer{}, with, "/v1/fleet/targets", 403, "not permitted"},

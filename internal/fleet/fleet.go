@@ -130,6 +130,15 @@ type Method struct {
 	Weight    int64  `json:"weight"`         // of self, in the profile's unit
 }
 
+// Status is how far the hubs of a bucket are behind, and what one of them has done since its start.
+type Status struct {
+	Waiting  int               `json:"waiting"`  // contributions that are durable, and not merged
+	Lag      time.Duration     `json:"lag_ns"`   // age of the oldest of them
+	Since    time.Time         `json:"since"`    // the start of the hub that answers
+	Accepted uint64            `json:"accepted"` // contributions that it has taken
+	Refused  map[string]uint64 `json:"refused"`  // contributions that it has refused, by status of HTTP
+}
+
 // Page is a part of a list, in the order of the ids of builds.
 type Page[T any] struct {
 	List []T    `json:"list"`

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -109,6 +110,69 @@ func until(ctx context.Context, done func() bool) error {
 		}
 	}
 	return nil
+}
+
+// plots returns how long the page of tuning takes from its address until it is drawn, with the answer of a server in
+// memory: with eight lines of a day by the minute, and with one of 5,000 points.
+func (b *browsing) plots(ctx context.Context) (string, error) {
+	shell, err := pages.NewShell(web.Files(), web.Policy)
+	if err != nil {
+		return "", err
+	}
+	mux := http.NewServeMux()
+	mux.Handle("/", shell)
+	for name, size := range map[string][2]int{"eight": {8, 1440}, "one": {1, 5000}} {
+		text, err := json.Marshal(history(size[0], size[1]))
+		if err != nil {
+			return "", err
+		}
+		mux.HandleFunc("/v1/p/live:"+name+"/tuning", func(w http.ResponseWriter, _ *http.Request) { w.Write(text) })
+	}
+	server := httptest.NewServer(mux)
+	defer server.Close()
+	tab, end, err := newTab(ctx)
+	if err != nil {
+		return "", err
+	}
+	defer end()
+	var medians []string
+	for _, name := range []string{"eight", "one"} {
+		if err := chromedp.Do(tab, chromedp.Navigate(server.URL+"/p/live:"+name+"/tuning")); err != nil {
+			return "", err
+		}
+		took, err := chromedp.Run(tab, chromedp.Evaluate[[]float64](fmt.Sprintf(`(async () => {
+			const took = [], frame = () => new Promise((done) => requestAnimationFrame(() => setTimeout(done)));
+			while (document.body.dataset.state !== "shown") await frame();
+			for (let i = 0; i < %d; i++) {
+				const began = performance.now(), old = document.querySelector(".plots");
+				dispatchEvent(new PopStateEvent("popstate"));
+				while (document.querySelector(".plots") === old || document.body.dataset.state !== "shown") await frame();
+				took.push(performance.now() - began);
+			}
+			return took;
+		})()`, b.rounds), chromedp.EvalAwaitPromise))
+		if err != nil {
+			return "", err
+		}
+		medians = append(medians, spread(took))
+	}
+	return strings.Join(medians, "; "), nil
+}
+
+// history is an answer about how a target was sampled: lines of so many minutes.
+func history(lines, minutes int) map[string]any {
+	t, series := make([]int, minutes), make(map[string][]float64)
+	for i := range t {
+		t[i] = 1_700_000_000 + 60*i
+	}
+	for n := range lines {
+		values := make([]float64, minutes)
+		for i := range values {
+			values[i] = float64((i*(n+7))%101) / 3
+		}
+		series[fmt.Sprintf("line_%d", n)] = values
+	}
+	return map[string]any{"t": t, "series": series}
 }
 
 // manyPages returns the part of a core that a daemon takes without pages, and with many, each of a target of its own.

@@ -1,5 +1,6 @@
 // Where figures come from: the routes below /v1, or the data in a single file (local.ts). Nothing is computed
 // here that a command would not print.
+import { expressionOf } from "./dom";
 import { type Graph, fromJSON } from "./graph";
 
 export interface Counters { samples: number; time_ns: number; percent: number; activations?: number }
@@ -13,7 +14,7 @@ export interface Line { method: string; signature?: string; file?: string; line?
 export interface FlameQuery { path?: string; invert?: boolean; by?: string; width: number; root?: string; recent?: boolean }
 
 export interface File { ref: string; name: string; text: string }
-export interface Profiles { files: File[]; targets: any[] }
+export interface Profiles { files: File[]; targets: any[]; hub?: any }
 
 // Source answers questions about profiles. Ref names one.
 export interface Source {
@@ -77,24 +78,24 @@ type Params = Record<string, string | number | boolean | undefined>;
 
 // Remote asks a server. Leaving a page ends its requests.
 export class Remote implements Source {
-  private leaving = new AbortController();
-  private entered: Promise<void> | null = null;
-  private answers = new Map<string, Answer>(); // of the page that is shown, by address
-  private before = new Map<string, Answer>(); // of pages of before, the latest last: a zoom has the same graph, and so has the way back
-  private isAgain = false; // the page is drawn anew, from what was polled
+  #leaving = new AbortController();
+  #entered: Promise<void> | null = null;
+  #answers = new Map<string, Answer>(); // of the page that is shown, by address
+  #before = new Map<string, Answer>(); // of pages of before, the latest last: a zoom has the same graph, and so has the way back
+  #isAgain = false; // the page is drawn anew, from what was polled
   askAfter = 0; // ms: not before that the server wants to be asked again
 
-  private get event(): string { return new URLSearchParams(location.search).get("event") ?? ""; } // "": the usual one
+  get #event(): string { return new URLSearchParams(location.search).get("event") ?? ""; } // "": the usual one
 
   leave(): void {
-    this.leaving.abort();
-    this.leaving = new AbortController();
-    for (const [address, answer] of this.answers) {
-      this.before.delete(address);
-      this.before.set(address, answer);
+    this.#leaving.abort();
+    this.#leaving = new AbortController();
+    for (const [address, answer] of this.#answers) {
+      this.#before.delete(address);
+      this.#before.set(address, answer);
     }
-    for (const address of [...this.before.keys()].slice(0, -mostBefore)) this.before.delete(address);
-    this.answers = new Map();
+    for (const address of [...this.#before.keys()].slice(0, -mostBefore)) this.#before.delete(address);
+    this.#answers = new Map();
     this.askAfter = 0;
   }
 
@@ -102,10 +103,10 @@ export class Remote implements Source {
   async poll(): Promise<boolean> {
     let isNew = false;
     this.askAfter = 0;
-    for (const [address, before] of [...this.answers]) {
-      const now = await this.ask(address, before);
+    for (const [address, before] of [...this.#answers]) {
+      const now = await this.#ask(address, before);
       if (now === before) continue;
-      this.answers.set(address, now);
+      this.#answers.set(address, now);
       isNew = true;
     }
     return isNew;
@@ -113,76 +114,90 @@ export class Remote implements Source {
 
   // again has a page drawn from the answers that there are.
   async again(draw: () => Promise<void>): Promise<void> {
-    this.isAgain = true;
-    try { await draw(); } finally { this.isAgain = false; }
+    this.#isAgain = true;
+    try { await draw(); } finally { this.#isAgain = false; }
   }
 
   // ask returns an answer, the one of before if it is still the same.
-  private async ask(address: string, before: Answer | null): Promise<Answer> {
-    await (this.entered ??= enter());
-    const headers = new Headers(), session = sessionStorage.getItem(sessionKey);
-    if (session) headers.set("Authorization", "Bearer " + session);
-    if (before && before.tag !== "") headers.set("If-None-Match", before.tag);
-    const answer = await fetch(address, { signal: this.leaving.signal, headers, cache: "no-store" });
+  async #ask(address: string, before: Answer | null): Promise<Answer> {
+    const answer = await this.#send(address, { headers: before && before.tag !== "" ? { "If-None-Match": before.tag } : {} });
     this.askAfter = Math.max(this.askAfter, 1000 * Number(answer.headers.get("Ask-After") ?? 0));
     if (before && answer.status === 304) return before;
     if (!answer.ok) throw await problemOf(answer);
     return { tag: answer.headers.get("ETag") ?? "", value: await answer.json() };
   }
 
-  private async get(route: string, params: Params): Promise<any> {
+  async #get(route: string, params: Params): Promise<any> {
     const query = new URLSearchParams();
     for (const [name, value] of Object.entries(params)) {
       if (value !== undefined && value !== "" && value !== false) query.set(name, value === true ? "1" : String(value));
     }
     const address = "/v1/" + route + (query.size > 0 ? "?" + query : "");
-    const known = this.isAgain ? this.answers.get(address) : undefined;
+    const known = this.#isAgain ? this.#answers.get(address) : undefined;
     if (known) return known.value;
-    const answers = this.answers, before = this.before.get(address);
-    const answer = before && ofFiles.test(address) ? before : await this.ask(address, before ?? null);
+    const answers = this.#answers, before = this.#before.get(address);
+    const answer = before && ofFiles.test(address) ? before : await this.#ask(address, before ?? null);
     answers.set(address, answer);
     return answer.value;
   }
 
-  private of(ref: string, view: string, params: Params = {}): Promise<any> {
-    return this.get("p/" + encodeURIComponent(ref) + "/" + view, { event: view === "tuning" ? "" : this.event, ...params });
+  #of(ref: string, view: string, params: Params = {}): Promise<any> {
+    return this.#get("p/" + encodeURIComponent(ref) + "/" + view, { event: view === "tuning" ? "" : this.#event, ...params });
   }
 
   async profiles() {
-    const info = await this.get("info", {}), targets = (await this.get("targets", {})).targets ?? [];
-    const files: any[] = info.files > 0 ? (await this.get("profiles", {})).profiles ?? [] : []; // a daemon has no such route
-    return { files: files.map((f) => ({ ref: f.ref, name: f.name ?? f.ref, text: f.executable ?? "" })), targets };
+    const info = await this.#get("info", {}), targets = (await this.#get("targets", {})).targets ?? [];
+    const files: any[] = info.files > 0 ? (await this.#get("profiles", {})).profiles ?? [] : []; // a daemon has no such route
+    return { files: files.map((f) => ({ ref: f.ref, name: f.name ?? f.ref, text: f.executable ?? "" })), targets, hub: info.hub };
   }
 
-  meta(ref: string) { return this.of(ref, "meta"); }
+  meta(ref: string) { return this.#of(ref, "meta"); }
 
   async flame(ref: string, q: FlameQuery) {
-    return fromJSON(await this.of(ref, "flame", { method: q.path, invert: q.invert, by: q.by, width: q.width, root: q.root, recent: q.recent }));
+    return fromJSON(await this.#of(ref, "flame", { method: q.path, invert: q.invert, by: q.by, width: q.width, root: q.root, recent: q.recent }));
   }
 
   async top(ref: string, sort: string, recent: boolean) {
-    return (await this.of(ref, "top", { limit: 500, sort, recent })).methods;
+    return (await this.#of(ref, "top", { limit: 500, sort, recent })).methods;
   }
 
-  search(ref: string, text: string, recent: boolean) { return this.of(ref, "methods", { q: text, recent }); }
+  search(ref: string, text: string, recent: boolean) {
+    const match = expressionOf(text);
+    return this.#of(ref, "methods", { q: match === "" ? text : "", match, recent });
+  }
 
-  query(ref: string, path: string, recent: boolean) { return this.of(ref, "query", { path, limit: 100, recent }); }
+  query(ref: string, path: string, recent: boolean) { return this.#of(ref, "query", { path, limit: 100, recent }); }
 
-  async lines(ref: string, method: string) { return (await this.of(ref, "lines", { method })).lines; }
+  async lines(ref: string, method: string) { return (await this.#of(ref, "lines", { method })).lines; }
 
-  async source(file: string) { return sessionStorage.getItem(sourceKey) ? (await this.get("source", { file })).lines : []; }
+  async source(file: string) { return sessionStorage.getItem(sourceKey) ? (await this.#get("source", { file })).lines : []; }
 
-  heat(ref: string, path: string) { return this.of(ref, "heat", { method: path }); }
+  heat(ref: string, path: string) { return this.#of(ref, "heat", { method: path }); }
 
   async flamediff(a: string, b: string, q: FlameQuery) {
-    return fromJSON(await this.get("flamediff", { a, b, event: this.event, by: q.by, width: q.width, root: q.root }));
+    return fromJSON(await this.#get("flamediff", { a, b, event: this.#event, by: q.by, width: q.width, root: q.root }));
   }
 
-  overlap(a: string, b: string, by: string) { return this.get("overlap", { a, b, event: this.event, by }); }
-  diff(a: string, b: string, by: string) { return this.get("diff", { a, b, event: this.event, by }); }
+  overlap(a: string, b: string, by: string) { return this.#get("overlap", { a, b, event: this.#event, by }); }
+  diff(a: string, b: string, by: string) { return this.#get("diff", { a, b, event: this.#event, by }); }
 
-  receivers(ref: string, recent: boolean) { return this.of(ref, "receivers", { limit: 100, recent }); }
-  fleet(about: string, name = "") { return this.get("fleet/" + about, { name, event: name && this.event }); }
-  tuning(ref: string, step: string) { return this.of(ref, "tuning", { step }); }
-  doctor(pid: string) { return this.get("doctor", { pid }); }
+  receivers(ref: string, recent: boolean) { return this.#of(ref, "receivers", { limit: 100, recent }); }
+  fleet(about: string, name = "", method = "") { return this.#get("fleet/" + about, { name, method, event: name && this.#event }); }
+  tuning(ref: string, step: string) { return this.#of(ref, "tuning", { step }); }
+  doctor(pid: string) { return this.#get("doctor", { pid }); }
+
+  // upload sends a file of the user, and returns its reference, which holds for some minutes.
+  async upload(file: Blob): Promise<string> {
+    const answer = await this.#send("/v1/uploads", { method: "POST", body: file });
+    if (!answer.ok) throw await problemOf(answer);
+    return (await answer.json()).ref;
+  }
+
+  // send sends a request of this session.
+  async #send(address: string, request: RequestInit): Promise<Response> {
+    await (this.#entered ??= enter());
+    const headers = new Headers(request.headers), session = sessionStorage.getItem(sessionKey);
+    if (session) headers.set("Authorization", "Bearer " + session);
+    return fetch(address, { ...request, headers, signal: this.#leaving.signal, cache: "no-store" });
+  }
 }

@@ -1,28 +1,41 @@
 // The comparison of two profiles: a verdict, what changed, and the tree of both.
-import { widthOf } from "./api";
-import { count, h, shown } from "./dom";
+import { Remote, widthOf } from "./api";
+import { controls, count, h, shown, warning } from "./dom";
 import { View, place } from "./flamepage";
-import { type Context, choice, command } from "./page";
-import { type Column, table } from "./table";
+import { type Context, change, choice, command } from "./page";
+import { type Column, amount, figure, table, word } from "./table";
 
 interface Change { points: number; p: number; path?: { method: string }[]; [key: string]: any }
 
 export async function comparePage(c: Context): Promise<HTMLElement[]> {
   const { params } = c.state, a = params.get("a") ?? "", b = params.get("b") ?? "", by = params.get("by") ?? "";
-  if (!c.isFile && (a === "" || b === "")) return [h("p", {}, "A comparison wants two profiles: choose them on the page of profiles.")];
+  if (!c.isFile && (a === "" || b === "")) return [h("h1", {}, "Compare"), h("p", {}, "A comparison wants two profiles: choose them on the page of profiles, or files here."), files(c, a, b)];
   const width = widthOf(innerWidth * devicePixelRatio);
   const ask = (root?: string) => c.source.flamediff(a, b, { by, width, root });
   const [overlap, diff, graph] = await Promise.all([c.source.overlap(a, b, by), c.source.diff(a, b, by), ask()]);
   const view = new View(c, "tree of calls of both");
-  const all = [verdict(overlap.pairs[0]), sides(diff), h("div", { class: "controls" }, c.isFile ? null : choice(c, "by", "by", [["", "time"], ["samples", "samples"]])),
+  const all = [verdict(overlap.pairs[0]), sides(diff), controls(c.isFile ? null : choice(c, "by", "by", [["", "time"], ["samples", "samples"]])),
     h("h2", {}, "Both, in one graph"),
     h("p", { class: "legend" }, h("span", { class: "more" }, "▲ ///"), " more in B  ", h("span", { class: "less" }, "▼ \\\\\\"), " less in B  ", h("span", { class: "same" }, "grey"), " not significant: noise, or the change of a callee"),
     view.element, h("h2", {}, "What changed")];
   for (const family of ["methods", "edges", "contexts"]) all.push(changes(family, diff[family]));
-  for (const note of new Set<string>([...overlap.notes ?? [], ...diff.notes ?? [], ...graph.notes])) all.push(h("p", { class: "warning" }, shown(note, 2000)));
-  all.push(command("diff", by && "--by", by, diff.a.file, diff.b.file));
+  for (const note of new Set<string>([...overlap.notes ?? [], ...diff.notes ?? [], ...graph.notes])) all.push(warning(shown(note, 2000)));
+  all.push(command("diff", by && "--by", by, diff.a.file, diff.b.file), files(c, a, b));
   await place(c, view, graph, ask, "");
   return all;
+}
+
+// files takes files of the user for the sides: a click or a drop sends one to the server, which forgets it after minutes.
+function files(c: Context, ...sides: string[]): HTMLElement {
+  const source = c.source, said = h("p", { role: "status", class: "warning" });
+  if (!(source instanceof Remote)) return said;
+  const inputs = ["a", "b"].map((side, i) => {
+    const input = h("input", { type: "file", change: () => {
+      source.upload(input.files![0]).then((ref) => change(c, { [side]: ref, root: undefined }), (e) => { said.textContent = shown([e.message, e.hint].join(" "), 1000); });
+    } });
+    return h("label", {}, `${side.toUpperCase()}: ${shown(sides[i] || "none yet", 60)}, or a file `, input);
+  });
+  return h("div", {}, controls(...inputs), said);
 }
 
 // verdict says in a sentence whether the profiles differ.
@@ -36,15 +49,15 @@ function verdict(pair: any): HTMLElement {
 function sides(diff: any): HTMLElement {
   const rows = ["a", "b"].map((k) => ({ name: k.toUpperCase(), ...diff[k] }));
   return table("profiles", [
-    { name: "side", cell: (r) => r.name }, { name: "file", isText: true, cell: (r) => shown(r.file) }, { name: "samples", cell: (r) => count(r.samples) },
-    { name: "independent", cell: (r) => count(Math.round(r.independent)) }], rows);
+    figure("side", (r) => r.name), word("file", (r) => shown(r.file)), amount("samples"),
+    figure("independent", (r) => count(Math.round(r.independent)))], rows);
 }
 
 function changes(family: string, part: any): HTMLElement {
   const columns: Column<Change>[] = [
-    { name: "points", cell: (r) => (r.points > 0 ? "▲ +" : "▼ −") + Math.abs(r.points).toFixed(2) },
-    { name: "p", cell: (r) => r.p < 0.0001 ? "<0.0001" : r.p.toPrecision(2) },
-    { name: family, isText: true, cell: (r) => shown(nameOf(r), 2000) },
+    figure("points", (r) => (r.points > 0 ? "▲ +" : "▼ −") + Math.abs(r.points).toFixed(2)),
+    figure("p", (r) => r.p < 0.0001 ? "<0.0001" : r.p.toPrecision(2)),
+    word(family, (r) => shown(nameOf(r), 2000)),
   ];
   const what = `${count(part.significant)} of ${count(part.tested)} ${family} changed` + (part.detectable ? `; a change of ${part.detectable.toFixed(1)} points would have been found` : "");
   return table(what, columns, part.list ?? [], "No change is significant.");

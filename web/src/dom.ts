@@ -14,6 +14,10 @@ export function h<K extends keyof HTMLElementTagNameMap>(tag: K, attrs: Attrs = 
   return e;
 }
 
+// controls is a row of what a page can be told, warning a paragraph that must not be missed.
+export function controls(...children: Child[]): HTMLElement { return h("div", { class: "controls" }, ...children); }
+export function warning(...children: Child[]): HTMLElement { return h("p", { class: "warning" }, ...children); }
+
 // replace gives an element other children.
 export function replace(e: Element, ...children: Child[]): void {
   e.replaceChildren(...children.filter((c): c is Node | string => c !== null));
@@ -34,6 +38,22 @@ export function shown(name: string, most = mostName): string {
   const text = name.length > most ? name.slice(0, most) + "…" : name;
   return text.replace(/[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Cs}]/gu, "\u{fffd}");
 }
+
+// finder tells whether a text finds a name: as a part of it, or between slashes as an expression. The server's are RE2,
+// which knows some that a browser does not: such a one marks nothing here.
+export function finder(text: string): (name: string) => boolean {
+  const expression = expressionOf(text), isAnyCase = text === text.toLowerCase();
+  if (expression === "") return (name) => (isAnyCase ? name.toLowerCase() : name).includes(text);
+  try {
+    const e = new RegExp(expression, "u");
+    return (name) => e.test(name);
+  } catch {
+    return () => false;
+  }
+}
+
+// expressionOf is what a text has between slashes; "": it is no expression.
+export function expressionOf(text: string): string { return /^\/(.+)\/$/.exec(text)?.[1] ?? ""; }
 
 export function percent(part: number): string {
   const p = 100 * part;

@@ -15,147 +15,147 @@ matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => docu
 
 export class Flame {
   readonly element: HTMLElement;
-  private canvas = h("canvas");
-  private spacer = h("div", { class: "spacer" });
-  private rows: number[][] = []; // frames by level below the root
-  private scale = 1;
-  private waiting = false;
-  private graph: Graph | null = null;
-  private root = 0;
-  private picked = -1;
-  private marks: Uint8Array | null = null;
-  private filled = -1; // the last pixel of a row with frames that are narrower
-  private size = ""; // of the last picture
+  #canvas = h("canvas");
+  #spacer = h("div", { class: "spacer" });
+  #rows: number[][] = []; // frames by level below the root
+  #scale = 1;
+  #waiting = false;
+  #graph: Graph | null = null;
+  #root = 0;
+  #picked = -1;
+  #marks: Uint8Array | null = null;
+  #filled = -1; // the last pixel of a row with frames that are narrower
+  #size = ""; // of the last picture
   drawn = 0; // frames of the last picture
 
   // up: the callers are above what they call, and the root is at the bottom.
   constructor(private actions: FlameActions, private up = false) {
-    this.element = h("div", { class: "flame", "aria-hidden": "true", scroll: () => this.draw() }, this.canvas, this.spacer);
-    this.canvas.addEventListener("mousemove", (e) => this.hover(e));
-    this.canvas.addEventListener("click", (e) => { const i = this.at(e); if (i >= 0) this.actions.zoom(i); });
-    this.canvas.addEventListener("dblclick", (e) => { const i = this.at(e); if (i >= 0) this.actions.focus(i); });
-    new ResizeObserver(() => { if (this.size !== this.sizeNow()) this.draw(); }).observe(this.element); // which is told of the first size, too
+    this.element = h("div", { class: "flame", "aria-hidden": "true", scroll: () => this.#draw() }, this.#canvas, this.#spacer);
+    this.#canvas.addEventListener("mousemove", (e) => this.#hover(e));
+    this.#canvas.addEventListener("click", (e) => { const i = this.#at(e); if (i >= 0) this.actions.zoom(i); });
+    this.#canvas.addEventListener("dblclick", (e) => { const i = this.#at(e); if (i >= 0) this.actions.focus(i); });
+    new ResizeObserver(() => { if (this.#size !== this.#sizeNow()) this.#draw(); }).observe(this.element); // which is told of the first size, too
   }
 
   show(graph: Graph, root: number, marks: Uint8Array | null): void {
-    [this.graph, this.root, this.marks, this.rows] = [graph, root, marks, []];
-    for (let i = root; i <= graph.last[root]; i++) (this.rows[graph.depth[i] - graph.depth[root]] ??= []).push(i);
-    if (this.rows.at(-1)?.some((i) => graph.more[i] > 0)) this.rows.push([]);
-    this.spacer.style.height = this.rows.length * rowHeight + "px";
-    this.element.style.height = `min(60vh, ${this.rows.length * rowHeight + 2}px)`;
-    this.draw();
+    [this.#graph, this.#root, this.#marks, this.#rows] = [graph, root, marks, []];
+    for (let i = root; i <= graph.last[root]; i++) (this.#rows[graph.depth[i] - graph.depth[root]] ??= []).push(i);
+    if (this.#rows.at(-1)?.some((i) => graph.more[i] > 0)) this.#rows.push([]);
+    this.#spacer.style.height = this.#rows.length * rowHeight + "px";
+    this.element.style.height = `min(60vh, ${this.#rows.length * rowHeight + 2}px)`;
+    this.#draw();
     if (this.up) requestAnimationFrame(() => { this.element.scrollTop = this.element.scrollHeight; });
   }
 
   pick(frame: number): void {
-    this.picked = frame;
-    const g = this.graph;
+    this.#picked = frame;
+    const g = this.#graph;
     if (g && frame >= 0) {
-      const y = this.top(g.depth[frame] - g.depth[this.root]);
+      const y = this.#top(g.depth[frame] - g.depth[this.#root]);
       const e = this.element;
       if (y < e.scrollTop || y + rowHeight > e.scrollTop + e.clientHeight) e.scrollTop = y - e.clientHeight / 2;
     }
-    this.draw();
+    this.#draw();
   }
 
-  private top(row: number): number { return (this.up ? this.rows.length - 1 - row : row) * rowHeight; }
+  #top(row: number): number { return (this.up ? this.#rows.length - 1 - row : row) * rowHeight; }
 
-  private draw(): void {
-    if (this.waiting) return;
-    this.waiting = true;
-    requestAnimationFrame(() => { this.waiting = false; this.paint(); });
+  #draw(): void {
+    if (this.#waiting) return;
+    this.#waiting = true;
+    requestAnimationFrame(() => { this.#waiting = false; this.#paint(); });
   }
 
-  private sizeNow(): string { return this.element.clientWidth + " " + this.element.clientHeight + " " + devicePixelRatio; }
+  #sizeNow(): string { return this.element.clientWidth + " " + this.element.clientHeight + " " + devicePixelRatio; }
 
-  private paint(): void {
-    const g = this.graph;
+  #paint(): void {
+    const g = this.#graph;
     if (!g) return;
-    this.size = this.sizeNow();
+    this.#size = this.#sizeNow();
     const ratio = devicePixelRatio || 1, width = this.element.clientWidth, height = this.element.clientHeight;
-    this.canvas.width = width * ratio;
-    this.canvas.height = height * ratio;
-    this.canvas.style.width = width + "px";
-    this.canvas.style.height = height + "px";
-    this.render(new CanvasPen(this.canvas.getContext("2d", { alpha: false })!, ratio), g, width, height, this.element.scrollTop);
+    this.#canvas.width = width * ratio;
+    this.#canvas.height = height * ratio;
+    this.#canvas.style.width = width + "px";
+    this.#canvas.style.height = height + "px";
+    this.#render(new CanvasPen(this.#canvas.getContext("2d", { alpha: false })!, ratio), g, width, height, this.element.scrollTop);
     this.element.dataset.drawn = String(this.drawn);
   }
 
   // render draws the rows that are in view.
-  private render(c: Pen, g: Graph, width: number, height: number, scrolled: number): void {
+  #render(c: Pen, g: Graph, width: number, height: number, scrolled: number): void {
     c.rect(0, 0, width, height, getComputedStyle(this.element).backgroundColor);
-    this.scale = width / (g.width[this.root] || 1);
+    this.#scale = width / (g.width[this.#root] || 1);
     this.drawn = 0;
-    for (let row = 0; row < this.rows.length; row++) {
-      const y = this.top(row) - scrolled;
+    for (let row = 0; row < this.#rows.length; row++) {
+      const y = this.#top(row) - scrolled;
       if (y + rowHeight < 0 || y > height) continue;
-      this.filled = -1;
-      for (const i of this.rows[row]) this.frame(c, g, i, y);
-      for (const i of this.rows[row - 1] ?? []) if (g.more[i] > 0) this.rest(c, g, i, y);
+      this.#filled = -1;
+      for (const i of this.#rows[row]) this.#frame(c, g, i, y);
+      for (const i of this.#rows[row - 1] ?? []) if (g.more[i] > 0) this.#rest(c, g, i, y);
     }
   }
 
   // picture returns all rows as an image: of a type that a canvas has, or as SVG.
   async picture(type: string): Promise<Blob> {
-    const g = this.graph!, width = this.element.clientWidth, height = Math.min(this.rows.length * rowHeight, highest);
+    const g = this.#graph!, width = this.element.clientWidth, height = Math.min(this.#rows.length * rowHeight, highest);
     if (type === svgType) {
       const pen = new SVGPen(width, height);
-      this.render(pen, g, width, height, 0);
+      this.#render(pen, g, width, height, 0);
       return new Blob([pen.document()], { type });
     }
     const canvas = h("canvas", { width: width * sharp, height: height * sharp });
-    this.render(new CanvasPen(canvas.getContext("2d", { alpha: false })!, sharp), g, width, height, 0);
+    this.#render(new CanvasPen(canvas.getContext("2d", { alpha: false })!, sharp), g, width, height, 0);
     return new Promise((done, failed) => canvas.toBlob((b) => b ? done(b) : failed(new Error("The picture is too large.")), type));
   }
 
-  private x(g: Graph, left: number): number { return (left - g.left[this.root]) * this.scale; }
+  #x(g: Graph, left: number): number { return (left - g.left[this.#root]) * this.#scale; }
 
-  private frame(c: Pen, g: Graph, i: number, y: number): void {
-    const w = g.width[i] * this.scale, x = this.x(g, g.left[i]), change = g.changes.get(i);
+  #frame(c: Pen, g: Graph, i: number, y: number): void {
+    const w = g.width[i] * this.#scale, x = this.#x(g, g.left[i]), change = g.changes.get(i);
     if (w < leastWidth) { // of those at one pixel the first is drawn
-      if (Math.floor(x) === this.filled) return;
-      this.filled = Math.floor(x);
+      if (Math.floor(x) === this.#filled) return;
+      this.#filled = Math.floor(x);
     }
     let colour = g.sides.length > 1 ? changeColour(change) : frameColour(nameOf(g, i), g.sides[0].self[i] / (g.sides[0].value[i] || 1));
-    if (this.marks && !this.marks[i]) colour = "#cfd3d8";
+    if (this.#marks && !this.#marks[i]) colour = "#cfd3d8";
     c.rect(x, y, Math.max(w - 0.5, 0.5), rowHeight - 1, colour);
     if (change) c.hatch(x, y, w, rowHeight - 1, change.points > 0);
-    if (i === this.picked) c.outline(x + 1, y + 1, Math.max(w - 2.5, 1), rowHeight - 3);
+    if (i === this.#picked) c.outline(x + 1, y + 1, Math.max(w - 2.5, 1), rowHeight - 3);
     this.drawn++;
     if (w < leastText) return; // names are long to look at
     const sign = change ? (change.points > 0 ? "▲" : "▼") : "";
-    this.text(c, sign + short(shown(nameOf(g, i), 200)), x, y, w);
+    this.#text(c, sign + short(shown(nameOf(g, i), 200)), x, y, w);
   }
 
-  private rest(c: Pen, g: Graph, i: number, y: number): void {
-    const w = restWidth(g, i) * this.scale;
+  #rest(c: Pen, g: Graph, i: number, y: number): void {
+    const w = restWidth(g, i) * this.#scale;
     if (w < leastWidth) return;
     const left = restLeft(g, i);
-    c.rect(this.x(g, left), y, Math.max(w - 0.5, 0.5), rowHeight - 1, "#b6bcc4");
-    this.text(c, "(" + g.more[i] + " more)", this.x(g, left), y, w);
+    c.rect(this.#x(g, left), y, Math.max(w - 0.5, 0.5), rowHeight - 1, "#b6bcc4");
+    this.#text(c, "(" + g.more[i] + " more)", this.#x(g, left), y, w);
   }
 
-  private text(c: Pen, text: string, x: number, y: number, w: number): void {
+  #text(c: Pen, text: string, x: number, y: number, w: number): void {
     const from = Math.max(x, 0), fits = Math.floor((x + w - from - 2 * padding) / charWidth);
     if (fits < 3) return;
     c.text(text.length > fits ? text.slice(0, fits - 1) + "…" : text, from + padding, y + rowHeight / 2);
   }
 
   // at returns the frame at the pointer, that of what is summed up for the rest of a frame; -1: none.
-  private at(e: MouseEvent): number {
-    const g = this.graph, box = this.canvas.getBoundingClientRect();
+  #at(e: MouseEvent): number {
+    const g = this.#graph, box = this.#canvas.getBoundingClientRect();
     if (!g) return -1;
     let row = Math.floor((e.clientY - box.top + this.element.scrollTop) / rowHeight);
-    if (this.up) row = this.rows.length - 1 - row;
-    const left = (e.clientX - box.left) / this.scale + g.left[this.root];
-    const hit = this.rows[row]?.find((i) => left >= g.left[i] && left < g.left[i] + g.width[i]);
+    if (this.up) row = this.#rows.length - 1 - row;
+    const left = (e.clientX - box.left) / this.#scale + g.left[this.#root];
+    const hit = this.#rows[row]?.find((i) => left >= g.left[i] && left < g.left[i] + g.width[i]);
     if (hit !== undefined) return hit;
-    return this.rows[row - 1]?.find((i) => { const begin = restLeft(g, i); return g.more[i] > 0 && left >= begin && left < begin + restWidth(g, i); }) ?? -1;
+    return this.#rows[row - 1]?.find((i) => { const begin = restLeft(g, i); return g.more[i] > 0 && left >= begin && left < begin + restWidth(g, i); }) ?? -1;
   }
 
-  private hover(e: MouseEvent): void {
-    const i = this.at(e);
-    this.canvas.title = i < 0 || !this.graph ? "" : shown(nameOf(this.graph, i)) + " " + percent(shareOf(this.graph, i));
+  #hover(e: MouseEvent): void {
+    const i = this.#at(e);
+    this.#canvas.title = i < 0 || !this.#graph ? "" : shown(nameOf(this.#graph, i)) + " " + percent(shareOf(this.#graph, i));
     if (i >= 0) this.actions.pick(i);
   }
 }

@@ -1,9 +1,9 @@
 // The flame graph of a profile: from the roots, or of a method, both ways.
 import { widthOf } from "./api";
-import { count, download, h, percent, plural, replace, shown } from "./dom";
+import { controls, count, download, finder, h, percent, plural, replace, shown, warning } from "./dom";
 import { Flame } from "./flame";
 import { type Graph, nameOf, pathOf } from "./graph";
-import { type Context, change, choice, command, fileOf, link, searchBox, strip } from "./page";
+import { type Context, change, choice, command, fileOf, link, searchBox, searchLabel, strip } from "./page";
 import { TreeGrid } from "./treegrid";
 
 export interface Crumb { id: string; name: string }
@@ -14,70 +14,69 @@ const mostTrails = 10_000;
 // View is a graph and its table, which show the same frame.
 export class View {
   readonly element: HTMLElement;
-  private picture: Flame;
-  private tree: TreeGrid;
-  private detail = h("p", { class: "detail" });
-  private crumbs = h("p", { class: "crumbs" });
-  private matches: number[] = [];
-  private match = -1;
-  private graph!: Graph;
-  private root = 0;
-  private search = "";
+  #picture: Flame;
+  #tree: TreeGrid;
+  #detail = h("p", { class: "detail" });
+  #crumbs = h("p", { class: "crumbs" });
+  #matches: number[] = [];
+  #match = -1;
+  #graph!: Graph;
+  #root = 0;
+  #search = "";
 
   constructor(private c: Context, label: string, up = false) {
     const actions = {
-      pick: (i: number, quietly?: boolean) => this.pick(i, quietly),
-      zoom: (i: number) => this.zoom(i),
-      focus: (i: number) => { if (i > 0 && c.state.page !== "compare") c.address.go(c.address.link("flame", c.state.ref, { path: nameOf(this.graph, i), by: c.state.params.get("by") ?? undefined })); },
+      pick: (i: number, quietly?: boolean) => this.#pick(i, quietly),
+      zoom: (i: number) => this.#zoom(i),
+      focus: (i: number) => { if (i > 0 && c.state.page !== "compare") c.address.go(c.address.link("flame", c.state.ref, { path: nameOf(this.#graph, i), by: c.state.params.get("by") ?? undefined })); },
     };
-    this.picture = new Flame(actions, up);
-    this.tree = new TreeGrid(actions, label);
-    const save = (name: string, type: string) => h("button", { click: () => { void this.picture.picture(type).then((b) => download(b, "flame." + name)); } }, "Save as " + name.toUpperCase());
-    this.element = h("section", { "aria-label": label }, this.crumbs, this.picture.element, this.detail, this.tree.element,
+    this.#picture = new Flame(actions, up);
+    this.#tree = new TreeGrid(actions, label);
+    const save = (name: string, type: string) => h("button", { click: () => { void this.#picture.picture(type).then((b) => download(b, "flame." + name)); } }, "Save as " + name.toUpperCase());
+    this.element = h("section", { "aria-label": label }, this.#crumbs, this.#picture.element, this.#detail, this.#tree.element,
       h("p", { class: "save" }, save("svg", "image/svg+xml"), " ", save("png", "image/png")));
   }
 
   show(graph: Graph, root: number, above: Crumb[], search: string): void {
-    [this.graph, this.root, this.search] = [graph, root, search];
+    [this.#graph, this.#root, this.#search] = [graph, root, search];
     let marks: Uint8Array | null = null;
     if (search !== "") {
-      const fold = search === search.toLowerCase();
-      const hits = graph.names.map((n) => (fold ? n.toLowerCase() : n).includes(search));
+      const hits = graph.names.map(finder(search));
       marks = Uint8Array.from(graph.method, (m) => Number(hits[m]));
-      this.matches = [];
-      for (let i = root; i <= graph.last[root]; i++) if (marks[i] && (i === root || !marks[graph.parent[i]])) this.matches.push(i);
+      this.#matches = [];
+      for (let i = root; i <= graph.last[root]; i++) if (marks[i] && (i === root || !marks[graph.parent[i]])) this.#matches.push(i);
     }
-    this.picture.show(graph, root, marks);
-    this.tree.show(graph, root);
+    this.#picture.show(graph, root, marks);
+    this.#tree.show(graph, root);
     const all = above.concat(root > 0 ? pathOf(graph, root).slice(0, -1).map((name, k, path) => ({ id: graph.id[ancestor(graph, root, path.length - k)], name })) : []);
-    replace(this.crumbs, ...all.flatMap((a) => [h("button", { click: () => change(this.c, { root: a.id || undefined }) }, shown(a.name, 60)), " › "]),
+    replace(this.#crumbs, ...all.flatMap((a) => [h("button", { click: () => change(this.c, { root: a.id || undefined }) }, shown(a.name, 60)), " › "]),
       all.length > 0 ? h("b", {}, shown(nameOf(graph, root), 200)) : null);
-    this.detail.textContent = this.tree.describe(root);
+    this.#detail.textContent = this.#tree.describe(root);
   }
 
   // next shows the next frame that the search has found.
   next(): void {
-    if (this.matches.length === 0) return;
-    this.match = (this.match + 1) % this.matches.length;
-    this.tree.reveal(this.matches[this.match]);
+    if (this.#matches.length === 0) return;
+    this.#match = (this.#match + 1) % this.#matches.length;
+    this.#tree.reveal(this.#matches[this.#match]);
   }
 
-  private pick(i: number, quietly = false): void {
-    this.picture.pick(i);
-    const text = this.tree.describe(i);
-    this.detail.textContent = text;
+  #pick(i: number, quietly = false): void {
+    this.#picture.pick(i);
+    const text = this.#tree.describe(i);
+    this.#detail.textContent = text;
     if (!quietly) this.c.announce(text);
   }
 
-  private zoom(i: number): void {
-    const g = this.graph, id = g.id[i];
-    if (i === this.root && g.more[i] > 0) { change(this.c, { root: id, width: String(2 * Number(this.c.state.params.get("width") ?? 4096)) }); return; }
-    if (i === this.root && i === 0) return;
+  #zoom(i: number): void {
+    const g = this.#graph, id = g.id[i];
+    if (i === this.#root && g.more[i] > 0) { change(this.c, { root: id, width: String(2 * Number(this.c.state.params.get("width") ?? 4096)) }); return; }
+    if (i === this.#root && i === 0) return;
     const above = trails.get(g.id[0]) ?? [], path = pathOf(g, i).slice(0, -1);
     if (trails.size > mostTrails) trails.clear();
     const whole = above.length > 0 ? [...above, { id: g.id[0], name: nameOf(g, 0) }] : [{ id: "", name: nameOf(g, 0) }];
     if (i > 0) trails.set(id, whole.concat(path.map((name, k) => ({ id: g.id[ancestor(g, i, path.length - k)], name }))));
-    if (i > 0) this.show(g, i, whole, this.search); // at once; the page has more of what is below in a moment
+    if (i > 0) this.show(g, i, whole, this.#search); // at once; the page has more of what is below in a moment
     change(this.c, { root: i === 0 ? undefined : id, width: undefined });
   }
 }
@@ -112,16 +111,16 @@ export async function flamePage(c: Context): Promise<HTMLElement[]> {
   const ask = (invert: boolean, root?: string) => c.source.flame(ref, { path, invert, by, width, root, recent });
   const [meta, down, up, found] = await Promise.all([c.source.meta(ref), ask(isInverted), path !== "" ? ask(true) : null,
     search !== "" ? c.source.search(ref, search, recent) : null]);
-  const controls = h("div", { class: "controls" },
-    searchBox(c, "search methods", search, (text) => change(c, { q: text })),
+  const bar = controls(
+    searchBox(c, searchLabel, search, (text) => change(c, { q: text })),
     choice(c, "by", "width", [["", "time"], ["samples", "samples"]]),
     path === "" ? choice(c, "invert", "show", [["", "callees"], ["1", "callers"]]) : link(c, "whole profile", "flame", ref),
     meta.recent && !c.isFile ? choice(c, "recent", "of", [["", "the whole run"], ["1", "recent samples"]]) : null);
-  const all = [strip(meta), controls];
+  const all = [strip(meta), bar];
   if (found) {
     all.push(h("p", { class: "found" }, `${plural(found.found, "method")} with “${shown(search, 100)}”: ${percent(found.total.percent / 100)} of the whole, ${count(found.total.samples)} samples; n shows the next.`));
   }
-  for (const note of down.notes) all.push(h("p", { class: "warning" }, shown(note, 2000)));
+  for (const note of down.notes) all.push(warning(shown(note, 2000)));
   const main = new View(c, isInverted ? "callers" : path !== "" ? "what it calls" : "tree of calls");
   c.keys.set("n", () => main.next());
   if (up && path !== "") {

@@ -1,7 +1,7 @@
 // The first page: the targets of a daemon, those in trouble first, and files.
-import { count, h, percent, quantity, shown } from "./dom";
+import { count, h, percent, plural, quantity, shown } from "./dom";
 import { type Context, copied, link } from "./page";
-import { type Column, table } from "./table";
+import { type Column, figure, table, word } from "./table";
 
 interface Row { ref: string; name: string; a: HTMLElement; b: HTMLElement; target?: any; process?: any; text: string }
 
@@ -24,7 +24,7 @@ function rank(t: any): number {
 }
 
 export async function homePage(c: Context): Promise<HTMLElement[]> {
-  const { files, targets } = await c.source.profiles();
+  const { files, targets, hub } = await c.source.profiles();
   const pick = (name: string, value: string, label: string) => h("input", { type: "radio", name, value, "aria-label": name.toUpperCase() + ": " + shown(label, 200) });
   const row = (ref: string, name: string, text: string, target?: any, process?: any): Row => ({ ref, name, text, target, process, a: pick("a", ref, name), b: pick("b", ref, name) });
   const ofFiles = files.map((f) => row(f.ref, f.name, f.text));
@@ -33,36 +33,36 @@ export async function homePage(c: Context): Promise<HTMLElement[]> {
   const all = ofFiles.concat(ofTargets);
   const compare = () => {
     const a = all.find((p) => (p.a as HTMLInputElement).checked), b = all.find((p) => (p.b as HTMLInputElement).checked);
-    if (a && b) c.address.go(c.address.link("compare", "", { a: a.ref, b: b.ref }));
-    else c.announce("Choose A and B.");
+    c.address.go(c.address.link("compare", "", { a: a?.ref, b: b?.ref })); // which asks for what is missing
   };
   const out: HTMLElement[] = [];
   if (ofTargets.length > 0) out.push(h("h1", {}, "Targets"), table("targets", targetColumns(c), ofTargets), h("p", {}, link(c, "Doctor: what may be sampled, and what cures the rest", "doctor", ""), " · ", link(c, "Fleet: builds, classes and outliers of all machines", "fleet", "")));
   if (ofFiles.length > 0 || ofTargets.length === 0) {
     out.push(h("h1", {}, "Profiles"), table("profiles", ([
-      { name: "profile", isText: true, cell: (p) => link(c, shown(p.name), "flame", p.ref) }, { name: "of", isText: true, cell: (p) => shown(p.text) },
+      word("profile", (p) => link(c, shown(p.name), "flame", p.ref)), word("of", (p) => shown(p.text)),
     ] as Column<Row>[]).concat(sides), ofFiles, "There is no profile."));
   }
-  if (all.length > 1) out.push(h("button", { click: compare }, "Compare A with B"));
+  out.push(h("button", { click: compare }, "Compare A with B"));
+  if (hub) out.push(h("p", hub.state === "failing" || hub.lost > 0 ? { class: "warning" } : {}, `Hub: ${hub.state}; ${plural(hub.sent, "contribution")} sent, ${plural(hub.waiting, "file")} waiting, ${count(hub.lost)} lost. `, copied("ccmapd status")));
   if (ofTargets.length > 0) out.push(h("p", { class: "command" }, copied("ccmapd targets -v")));
   return out;
 }
 
-const sides: Column<Row>[] = [{ name: "A", cell: (p) => p.a }, { name: "B", cell: (p) => p.b }];
+const sides: Column<Row>[] = [figure("A", (p) => p.a), figure("B", (p) => p.b)];
 
 function targetColumns(c: Context): Column<Row>[] {
   return [
-    { name: "target", isText: true, cell: (r) => link(c, shown(r.name), "flame", r.ref) },
-    { name: "state", isText: true, cell: (r) => h("span", trouble(r.target) ? { class: "warning" } : {}, (trouble(r.target) ? "⚠ " : "") + r.target.state + (trouble(r.target) && r.target.state === "sampling" ? ", " + trouble(r.target) : "")) },
-    { name: "CPU time", cell: (r) => quantity(r.target.status.sampled_ns, "/nanoseconds") },
-    { name: "samples", cell: (r) => count(r.target.status.samples) },
-    { name: "lost", cell: (r) => percent(lostShare(r.target)) },
-    { name: "settled", cell: (r) => r.target.status.settled.edges > 0 ? percent(r.target.status.settled.edges / 100) : "" },
-    { name: "interval", cell: (r) => r.target.status.interval_ns > 0 ? quantity(r.target.status.interval_ns, "/nanoseconds") : "" },
-    { name: "processes", cell: (r) => r.process ? "" : count(r.target.processes.length) },
+    word("target", (r) => link(c, shown(r.name), "flame", r.ref)),
+    word("state", (r) => h("span", trouble(r.target) ? { class: "warning" } : {}, (trouble(r.target) ? "⚠ " : "") + r.target.state + (trouble(r.target) && r.target.state === "sampling" ? ", " + trouble(r.target) : ""))),
+    figure("CPU time", (r) => quantity(r.target.status.sampled_ns, "/nanoseconds")),
+    figure("samples", (r) => count(r.target.status.samples)),
+    figure("lost", (r) => percent(lostShare(r.target))),
+    figure("settled", (r) => r.target.status.settled.edges > 0 ? percent(r.target.status.settled.edges / 100) : ""),
+    figure("interval", (r) => r.target.status.interval_ns > 0 ? quantity(r.target.status.interval_ns, "/nanoseconds") : ""),
+    figure("processes", (r) => r.process ? "" : count(r.target.processes.length)),
     ...sides,
-    { name: "more", isText: true, cell: (r) => r.process ? "" : h("span", {}, link(c, "tuning", "tuning", r.ref), " · ", link(c, "beside the best", "compare", "", { a: "best:" + r.name, b: r.ref }), " · ", link(c, "yesterday", "compare", "", { a: "period:" + r.name + "@yesterday", b: r.ref })) },
-    { name: "why, and what helps", isText: true, cell: (r) => why(r.target) },
+    word("more", (r) => r.process ? "" : h("span", {}, link(c, "tuning", "tuning", r.ref), " · ", link(c, "beside the best", "compare", "", { a: "best:" + r.name, b: r.ref }), " · ", link(c, "yesterday", "compare", "", { a: "period:" + r.name + "@yesterday", b: r.ref }))),
+    word("why, and what helps", (r) => why(r.target)),
   ];
 }
 

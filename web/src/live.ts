@@ -23,77 +23,77 @@ export function keep(main: HTMLElement): () => void {
 }
 
 export class Live {
-  private button = h("button", { click: () => this.toggle() });
-  private moment = h("span", { class: "moment" });
-  readonly element = h("span", { hidden: true }, this.moment, " ", this.button);
-  private timer = 0;
-  private isOn = true;
-  private turn = 0; // pages so far
-  private failures = 0;
+  #button = h("button", { click: () => this.#toggle() });
+  #moment = h("span", { class: "moment" });
+  readonly element = h("span", { hidden: true }, this.#moment, " ", this.#button);
+  #timer = 0;
+  #isOn = true;
+  #turn = 0; // pages so far
+  #failures = 0;
 
   // redraw draws the page anew, from the answers that were polled unless it has failed.
   constructor(private source: Remote, private main: HTMLElement, private redraw: (hasFailed: boolean) => Promise<void>) {
-    document.addEventListener("visibilitychange", () => { if (!document.hidden && !this.element.hidden) this.wait(0); });
-    this.label();
+    document.addEventListener("visibilitychange", () => { if (!document.hidden && !this.element.hidden) this.#wait(0); });
+    this.#label();
   }
 
   // follow begins to keep a page up to date; false: it does not change.
   follow(changes: boolean): void {
-    this.turn++;
-    this.failures = 0;
+    this.#turn++;
+    this.#failures = 0;
     this.element.hidden = !changes;
-    clearTimeout(this.timer);
-    if (changes && this.hasFailed()) this.wait(failed);
-    else if (changes) this.shown();
+    clearTimeout(this.#timer);
+    if (changes && this.#hasFailed()) this.#wait(failed);
+    else if (changes) this.#shown();
   }
 
-  private hasFailed(): boolean { return document.body.dataset.state === "failed"; }
+  #hasFailed(): boolean { return document.body.dataset.state === "failed"; }
 
-  private shown(): void {
-    this.moment.textContent = "as of " + new Date().toTimeString().slice(0, 8);
-    this.wait(Math.max(least, this.source.askAfter));
+  #shown(): void {
+    this.#moment.textContent = "as of " + new Date().toTimeString().slice(0, 8);
+    this.#wait(Math.max(least, this.source.askAfter));
   }
 
-  private toggle(): void {
-    this.isOn = !this.isOn;
-    this.label();
-    if (this.isOn) this.wait(0);
+  #toggle(): void {
+    this.#isOn = !this.#isOn;
+    this.#label();
+    if (this.#isOn) this.#wait(0);
   }
 
-  private label(): void {
-    this.button.textContent = this.isOn ? "live" : "stopped";
-    this.button.setAttribute("aria-pressed", String(this.isOn));
-    this.button.title = this.isOn ? "stop the page" : "let the page go on";
+  #label(): void {
+    this.#button.textContent = this.#isOn ? "live" : "stopped";
+    this.#button.setAttribute("aria-pressed", String(this.#isOn));
+    this.#button.title = this.#isOn ? "stop the page" : "let the page go on";
   }
 
-  private wait(ms: number): void {
-    clearTimeout(this.timer);
-    this.timer = setTimeout(() => { void this.look(); }, ms);
+  #wait(ms: number): void {
+    clearTimeout(this.#timer);
+    this.#timer = setTimeout(() => { void this.#look(); }, ms);
   }
 
   // isBusy reports whether a new picture would be in somebody's way.
-  private isBusy(): boolean {
+  #isBusy(): boolean {
     const at = document.activeElement;
     return this.main.querySelector(".flame:hover") !== null || document.querySelector("dialog[open]") !== null ||
       at instanceof HTMLSelectElement || at instanceof HTMLInputElement && at.type !== "radio";
   }
 
-  private async look(): Promise<void> {
-    if (document.hidden || !this.isOn) return; // either begins it again
-    if (this.isBusy()) return this.wait(least);
-    if (this.hasFailed()) return this.redraw(true);
-    const turn = this.turn;
+  async #look(): Promise<void> {
+    if (document.hidden || !this.#isOn) return; // either begins it again
+    if (this.#isBusy()) return this.#wait(least);
+    if (this.#hasFailed()) return this.redraw(true);
+    const turn = this.#turn;
     try {
       const changed = await this.source.poll();
-      if (turn !== this.turn) return;
-      if (changed && !this.isBusy()) await this.redraw(false);
-      if (turn !== this.turn) return;
-      this.failures = 0;
-      this.shown();
+      if (turn !== this.#turn) return;
+      if (changed && !this.#isBusy()) await this.redraw(false);
+      if (turn !== this.#turn) return;
+      this.#failures = 0;
+      this.#shown();
     } catch (e) {
-      if (turn !== this.turn) return;
-      this.moment.textContent = "no answer" + (e instanceof Error ? ": " + e.message.slice(0, 200) : "");
-      this.wait(Math.min(most, least * 2 ** ++this.failures));
+      if (turn !== this.#turn) return;
+      this.#moment.textContent = "no answer" + (e instanceof Error ? ": " + e.message.slice(0, 200) : "");
+      this.#wait(Math.min(most, least * 2 ** ++this.#failures));
     }
   }
 }

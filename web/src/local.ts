@@ -2,6 +2,7 @@
 // from the frames, as the commands compute them from the profile.
 import type { Call, Counters, FlameQuery, Line, Query, Search, Source, TopRow } from "./api";
 import { Problem } from "./api";
+import { finder } from "./dom";
 import { type Change, type Graph, type Side, finish, nameOf } from "./graph";
 
 // Frames as 'ccmapd html' packs them, in preorder. Sparse columns are pairs of a frame and a value.
@@ -62,17 +63,17 @@ function unpack(d: Data): Graph {
 interface Spot { at: number; of: number }
 
 export class Local implements Source {
-  private whole: Graph;
-  private one: Graph; // of the profile that is looked at: the last
+  #whole: Graph;
+  #one: Graph; // of the profile that is looked at: the last
 
   constructor(private data: Data) {
-    this.whole = unpack(data);
-    const last = this.whole.sides[this.whole.sides.length - 1];
+    this.#whole = unpack(data);
+    const last = this.#whole.sides[this.#whole.sides.length - 1];
     const profile = data.profiles[data.profiles.length - 1];
-    this.one = this.whole.sides.length === 1 ? this.whole : finish({ ...this.whole, sides: [last], changes: new Map(), unit: profile.unit });
+    this.#one = this.#whole.sides.length === 1 ? this.#whole : finish({ ...this.#whole, sides: [last], changes: new Map(), unit: profile.unit });
   }
 
-  get compares(): boolean { return this.whole.sides.length > 1; }
+  get compares(): boolean { return this.#whole.sides.length > 1; }
 
   get last(): string { return "file:" + this.data.profiles.length; }
 
@@ -88,38 +89,38 @@ export class Local implements Source {
 
   // lines are of the outermost frames of a method. A page does not have the line that a sample was taken in.
   async lines(_ref: string, method: string): Promise<Line[]> {
-    const g = this.one, own = this.ownSamples(), byLine = new Map<number, { self: number[]; below: number[] }>();
+    const g = this.#one, own = this.#ownSamples(), byLine = new Map<number, { self: number[]; below: number[] }>();
     const at = (line: number) => byLine.get(line) ?? byLine.set(line, { self: [], below: [] }).get(line)!;
-    for (const end of outermost(g, this.ends(method))) {
+    for (const end of outermost(g, this.#ends(method))) {
       at(0).self.push(end);
       for (let c = end + 1; c <= g.last[end]; c = g.last[c] + 1) at(g.line[c]).below.push(c);
     }
     return [...byLine].sort(([a], [b]) => a - b).map(([line, { self, below }]) => {
-      const itself = self.reduce((s, i) => this.add(s, g.more[i] === 0 ? own[i] : 0, g.sides[0].self[i]), this.counters(0, 0)), calls = this.sum(below);
-      return { method, line: line || undefined, self: itself, cum: this.add(calls, itself.samples, itself.time_ns) };
+      const itself = self.reduce((s, i) => this.#add(s, g.more[i] === 0 ? own[i] : 0, g.sides[0].self[i]), this.#counters(0, 0)), calls = this.#sum(below);
+      return { method, line: line || undefined, self: itself, cum: this.#add(calls, itself.samples, itself.time_ns) };
     }).filter((r) => r.cum.time_ns > 0 || r.cum.samples > 0);
   }
 
-  private add(c: Counters, samples: number, value: number): Counters { return this.counters(c.samples + samples, c.time_ns + value); }
+  #add(c: Counters, samples: number, value: number): Counters { return this.#counters(c.samples + samples, c.time_ns + value); }
 
   async heat(): Promise<never> { throw new Problem("The page does not say when its samples were taken.", ""); }
-  async flamediff(_a: string, _b: string, q: FlameQuery) { return grow(this.whole, [{ at: 0, of: 0 }], q, false); }
+  async flamediff(_a: string, _b: string, q: FlameQuery) { return grow(this.#whole, [{ at: 0, of: 0 }], q, false); }
 
   async flame(_ref: string, q: FlameQuery) {
     let roots: Spot[] = [{ at: 0, of: 0 }];
     if (q.path) {
-      roots = outermost(this.one, this.ends(q.path)).map((end) => ({ at: q.invert ? begin(this.one, end, q.path!) : end, of: end }));
+      roots = outermost(this.#one, this.#ends(q.path)).map((end) => ({ at: q.invert ? begin(this.#one, end, q.path!) : end, of: end }));
     } else if (q.invert) {
       roots = [];
-      for (let i = 1; i < this.one.parent.length; i++) if (this.one.sides[0].self[i] > 0) roots.push({ at: i, of: i });
+      for (let i = 1; i < this.#one.parent.length; i++) if (this.#one.sides[0].self[i] > 0) roots.push({ at: i, of: i });
     }
-    return grow(this.one, roots, q, q.invert ?? false);
+    return grow(this.#one, roots, q, q.invert ?? false);
   }
 
   // ends marks the frames that end a path of calls, "A > B > C".
-  private ends(path: string): Uint8Array {
+  #ends(path: string): Uint8Array {
     const words = path.split(/\s+>\s+/).map((w) => w.trim());
-    const g = this.one, marks = new Uint8Array(g.parent.length);
+    const g = this.#one, marks = new Uint8Array(g.parent.length);
     if (words.some((w) => !g.names.includes(w))) throw new Problem("no method has the name " + path, "Search for a part of it with /.");
     for (let i = 1; i < marks.length; i++) {
       let at = i, k = words.length - 1;
@@ -129,27 +130,27 @@ export class Local implements Source {
     return marks;
   }
 
-  private counters(samples: number, value: number, activations?: number): Counters {
-    const whole = this.one.sides[0].value[0];
+  #counters(samples: number, value: number, activations?: number): Counters {
+    const whole = this.#one.sides[0].value[0];
     return { samples, time_ns: value, percent: whole > 0 ? 100 * value / whole : 0, activations };
   }
 
-  private sum(frames: number[]): Counters {
-    const s = this.one.sides[0];
+  #sum(frames: number[]): Counters {
+    const s = this.#one.sides[0];
     let samples = 0, value = 0, activations = 0;
     for (const i of frames) { samples += s.samples[i]; value += s.value[i]; activations += s.activations?.[i] ?? 0; }
-    return this.counters(samples, value, s.activations ? activations : undefined);
+    return this.#counters(samples, value, s.activations ? activations : undefined);
   }
 
   // ownSamples are samples of the frame itself, and of what is summed up in its rest.
-  private ownSamples(): Float64Array {
-    const g = this.one, own = g.sides[0].samples.slice();
+  #ownSamples(): Float64Array {
+    const g = this.#one, own = g.sides[0].samples.slice();
     for (let i = 1; i < own.length; i++) own[g.parent[i]] -= g.sides[0].samples[i];
     return own;
   }
 
   async top(_ref: string, sort: string) {
-    const g = this.one, s = g.sides[0], own = this.ownSamples(), n = g.names.length;
+    const g = this.#one, s = g.sides[0], own = this.#ownSamples(), n = g.names.length;
     const flat = new Float64Array(n), flatSamples = new Float64Array(n), cum = new Float64Array(n), cumSamples = new Float64Array(n);
     const open = new Int32Array(n).fill(-1); // the last frame of the outermost branch of a method
     for (let i = 1; i < g.parent.length; i++) {
@@ -160,22 +161,22 @@ export class Local implements Source {
     }
     const rows: TopRow[] = [];
     for (let m = 1; m < n; m++) {
-      if (cum[m] > 0) rows.push({ method: g.names[m], flat: this.counters(flatSamples[m], flat[m]), cum: this.counters(cumSamples[m], cum[m]) });
+      if (cum[m] > 0) rows.push({ method: g.names[m], flat: this.#counters(flatSamples[m], flat[m]), cum: this.#counters(cumSamples[m], cum[m]) });
     }
     const key = sort === "cum" ? "cum" as const : "flat" as const;
     return rows.sort((a, b) => b[key].time_ns - a[key].time_ns || b.cum.time_ns - a.cum.time_ns || (a.method < b.method ? -1 : 1));
   }
 
   async search(_ref: string, text: string): Promise<Search> {
-    const g = this.one, fold = text === text.toLowerCase();
-    const hits = g.names.map((name, m) => m > 0 && (fold ? name.toLowerCase() : name).includes(text));
+    const g = this.#one, finds = finder(text);
+    const hits = g.names.map((name, m) => m > 0 && finds(name));
     const marks = Uint8Array.from(g.method, (m, i) => Number(i > 0 && hits[m]));
     const rows = (await this.top("", "cum")).filter((r) => hits[g.names.indexOf(r.method)]);
-    return { total: this.sum(outermost(g, marks)), found: rows.length, methods: rows.slice(0, 50).map((r) => ({ method: r.method, ...r.cum })) };
+    return { total: this.#sum(outermost(g, marks)), found: rows.length, methods: rows.slice(0, 50).map((r) => ({ method: r.method, ...r.cum })) };
   }
 
   async query(_ref: string, path: string): Promise<Query> {
-    const g = this.one, ends: number[] = [], marks = this.ends(path);
+    const g = this.#one, ends: number[] = [], marks = this.#ends(path);
     for (let i = 1; i < marks.length; i++) if (marks[i]) ends.push(i);
     const group = (of: (end: number) => [number, number][]): Call[] => {
       const groups = new Map<string, number[]>(), first = new Map<string, [number, number]>();
@@ -188,14 +189,14 @@ export class Local implements Source {
       }
       return [...groups].map(([key, frames]) => {
         const [frame, call] = first.get(key)!;
-        return { method: frame === 0 ? "" : nameOf(g, frame), line: g.line[call], ...this.sum(frames) };
+        return { method: frame === 0 ? "" : nameOf(g, frame), line: g.line[call], ...this.#sum(frames) };
       }).sort((a, b) => b.time_ns - a.time_ns);
     };
-    const own = this.ownSamples();
+    const own = this.#ownSamples();
     let self = 0, selfSamples = 0;
     for (const end of ends) { self += g.sides[0].self[end]; if (g.more[end] === 0) selfSamples += own[end]; }
     return {
-      total: this.sum(ends), distinct: this.sum(outermost(g, marks)), self: this.counters(selfSamples, self),
+      total: this.#sum(ends), distinct: this.#sum(outermost(g, marks)), self: this.#counters(selfSamples, self),
       callers: group((end) => { const b = begin(g, end, path); return [[g.parent[b], b]]; }),
       callees: group((end) => { const all: [number, number][] = []; for (let c = end + 1; c <= g.last[end]; c = g.last[c] + 1) all.push([c, c]); return all; }),
     };

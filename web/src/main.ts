@@ -27,62 +27,62 @@ function changes(s: State): boolean {
 }
 
 class App {
-  private main = h("main", { tabindex: -1 });
-  private following: Live | null = null;
-  private head = h("header");
-  private live = h("div", { "aria-live": "polite", class: "hidden" });
-  private help = helpList();
-  private keys = new Map<string, () => void>();
-  private shows = 0; // pages so far
+  #main = h("main", { tabindex: -1 });
+  #following: Live | null = null;
+  #head = h("header");
+  #live = h("div", { "aria-live": "polite", class: "hidden" });
+  #help = helpList();
+  #keys = new Map<string, () => void>();
+  #shows = 0; // pages so far
 
   constructor(private source: Source, private address: Address, private isFile: boolean, private compares: boolean) {
-    document.body.append(this.head, this.main, this.live, this.help);
-    listen(() => this.keys);
+    document.body.append(this.#head, this.#main, this.#live, this.#help);
+    listen(() => this.#keys);
     addEventListener("popstate", () => { void this.show(); });
     matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => { void this.show(); });
-    if (source instanceof Remote) this.following = new Live(source, this.main, (hasFailed) => hasFailed ? this.show() : source.again(() => this.show(true)));
+    if (source instanceof Remote) this.#following = new Live(source, this.#main, (hasFailed) => hasFailed ? this.show() : source.again(() => this.show(true)));
   }
 
   // show shows the page that the address names, again if it is the same one with newer figures.
   async show(isAgain = false): Promise<void> {
-    const turn = ++this.shows;
+    const turn = ++this.#shows;
     if (!isAgain && this.source instanceof Remote) this.source.leave();
     const state = this.address.read();
-    const c: Context = { source: this.source, address: this.address, state, isFile: this.isFile, keys: new Map(), announce: (text) => { this.live.textContent = text; } };
-    if (!isAgain) this.begin(c);
+    const c: Context = { source: this.source, address: this.address, state, isFile: this.isFile, keys: new Map(), announce: (text) => { this.#live.textContent = text; } };
+    if (!isAgain) this.#begin(c);
     try {
       const all = await pages[state.page](c);
-      if (turn !== this.shows) return;
-      if (isAgain) this.setKeys(c);
+      if (turn !== this.#shows) return;
+      if (isAgain) this.#setKeys(c);
       if (!all.some((e) => e.tagName === "H1" || e.querySelector("h1"))) all.unshift(h("h1", { class: "hidden" }, c.state.page + " " + shown(c.state.ref, 100)));
-      const restore = isAgain ? keep(this.main) : null;
-      replace(this.main, ...all);
+      const restore = isAgain ? keep(this.#main) : null;
+      replace(this.#main, ...all);
       restore?.();
       document.body.dataset.state = "shown";
-      if (!isAgain) this.following?.follow(changes(state));
+      if (!isAgain) this.#following?.follow(changes(state));
     } catch (e) {
       if (isAgain) throw e;
-      if (turn !== this.shows || e instanceof DOMException && e.name === "AbortError") return;
-      replace(this.main, h("p", { role: "alert", class: "warning" }, shown(e instanceof Error ? e.message : String(e), 2000)),
+      if (turn !== this.#shows || e instanceof DOMException && e.name === "AbortError") return;
+      replace(this.#main, h("p", { role: "alert", class: "warning" }, shown(e instanceof Error ? e.message : String(e), 2000)),
         e instanceof Problem && e.hint !== "" ? h("p", {}, shown(e.hint, 2000)) : null);
       document.body.dataset.state = "failed";
-      this.following?.follow(changes(state));
+      this.#following?.follow(changes(state));
     }
   }
 
   // begin leaves the page of before.
-  private begin(c: Context): void {
-    this.following?.follow(false);
-    this.setKeys(c);
+  #begin(c: Context): void {
+    this.#following?.follow(false);
+    this.#setKeys(c);
     document.title = "ccmapd " + c.state.page;
-    replace(this.head, tabs(c, this.compares), h("span", {}, this.following?.element ?? null, " ", h("button", { click: () => this.help.showModal() }, "? keys")));
+    replace(this.#head, tabs(c, this.compares), h("span", {}, this.#following?.element ?? null, " ", h("button", { click: () => this.#help.showModal() }, "? keys")));
     document.body.dataset.state = "loading";
   }
 
-  private setKeys(c: Context): void {
+  #setKeys(c: Context): void {
     const { ref, params } = c.state, to = (page: Page) => () => { if (ref !== "") this.address.go(this.address.link(page, ref)); };
-    this.keys = c.keys;
-    c.keys.set("?", () => this.help.showModal()).set("g", to("flame")).set("t", to("top")).set("p", to("query"));
+    this.#keys = c.keys;
+    c.keys.set("?", () => this.#help.showModal()).set("g", to("flame")).set("t", to("top")).set("p", to("query"));
     if (this.compares) c.keys.set("c", () => this.address.go(this.address.link("compare", "")));
     c.keys.set("Escape", () => {
       const out = ["q", "root", "path"].find((p) => params.has(p));

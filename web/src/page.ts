@@ -1,6 +1,6 @@
 // What all pages share: the strip that says what was sampled, the command that prints the same, and choices.
 import type { Source } from "./api";
-import { count, h, quantity, shown } from "./dom";
+import { count, h, quantity, shown, warning } from "./dom";
 import { type Address, type Page, type State, merged } from "./state";
 
 export interface Context {
@@ -70,7 +70,7 @@ export function strip(meta: any): HTMLElement {
   const warnings = [...meta.warnings ?? []];
   if (meta.samples < few) warnings.push(`Only ${count(meta.samples)} samples: small shares are rough.`);
   if (meta.lost_samples > 0.01 * (meta.samples + meta.lost_samples)) warnings.push("More than 1 % of the samples were lost.");
-  return h("div", { class: "strip" }, h("p", {}, shown(facts.join(" · "), 2000)), ...warnings.map((w) => h("p", { class: "warning" }, "⚠ " + shown(w, 2000))));
+  return h("div", { class: "strip" }, h("p", {}, shown(facts.join(" · "), 2000)), ...warnings.map((w) => warning("⚠ " + shown(w, 2000))));
 }
 
 // tabs lead to the pages of a profile.
@@ -92,6 +92,8 @@ export function tabs(c: Context, compares: boolean): HTMLElement {
   if (!c.isFile) all.unshift(link(c, "Profiles", "home", ""));
   return h("nav", { "aria-label": "pages" }, ...all);
 }
+
+export const searchLabel = "search methods: a part of a name, or /expression/";
 
 // searchBox goes to what a text is found in.
 export function searchBox(c: Context, label: string, value: string, go: (text: string) => void): HTMLElement {

@@ -53,24 +53,24 @@ export class CanvasPen implements Pen {
 
 // SVGPen writes a document. Names of methods are foreign: they are text there, and nothing else.
 export class SVGPen implements Pen {
-  private parts: string[];
+  #parts: string[];
 
   constructor(width: number, height: number) {
-    this.parts = [`<svg xmlns="http://www.w3.org/2000/svg" width="${width}" height="${height}" viewBox="0 0 ${width} ${height}" font-family="ui-monospace, monospace" font-size="11">`,
+    this.#parts = [`<svg xmlns="http://www.w3.org/2000/svg" width="${width}" height="${height}" viewBox="0 0 ${width} ${height}" font-family="ui-monospace, monospace" font-size="11">`,
       ...[["more", `M0 ${hatchStep}L${hatchStep} 0`], ["less", `M0 0L${hatchStep} ${hatchStep}`]].map(([id, d]) =>
         `<pattern id="${id}" width="${hatchStep}" height="${hatchStep}" patternUnits="userSpaceOnUse"><path d="${d}" stroke="#000" stroke-opacity=".25"/></pattern>`)];
   }
 
-  rect(x: number, y: number, w: number, height: number, colour: string): void { this.box(x, y, w, height, `fill="${colour}"`); }
-  outline(x: number, y: number, w: number, height: number): void { this.box(x, y, w, height, `fill="none" stroke="${outlined}" stroke-width="2"`); }
-  hatch(x: number, y: number, w: number, height: number, isMore: boolean): void { this.box(x, y, w, height, `fill="url(#${isMore ? "more" : "less"})"`); }
-  text(text: string, x: number, middle: number): void { this.parts.push(`<text x="${round(x)}" y="${round(middle)}" dominant-baseline="central" fill="${written}">${escaped(text)}</text>`); }
+  rect(x: number, y: number, w: number, height: number, colour: string): void { this.#box(x, y, w, height, `fill="${colour}"`); }
+  outline(x: number, y: number, w: number, height: number): void { this.#box(x, y, w, height, `fill="none" stroke="${outlined}" stroke-width="2"`); }
+  hatch(x: number, y: number, w: number, height: number, isMore: boolean): void { this.#box(x, y, w, height, `fill="url(#${isMore ? "more" : "less"})"`); }
+  text(text: string, x: number, middle: number): void { this.#parts.push(`<text x="${round(x)}" y="${round(middle)}" dominant-baseline="central" fill="${written}">${escaped(text)}</text>`); }
 
   // document returns all that was drawn.
-  document(): string { return this.parts.join("\n") + "\n</svg>\n"; }
+  document(): string { return this.#parts.join("\n") + "\n</svg>\n"; }
 
-  private box(x: number, y: number, w: number, height: number, attributes: string): void {
-    this.parts.push(`<rect x="${round(x)}" y="${round(y)}" width="${round(w)}" height="${round(height)}" ${attributes}/>`);
+  #box(x: number, y: number, w: number, height: number, attributes: string): void {
+    this.#parts.push(`<rect x="${round(x)}" y="${round(y)}" width="${round(w)}" height="${round(height)}" ${attributes}/>`);
   }
 }
 

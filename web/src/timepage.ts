@@ -1,8 +1,8 @@
 // The heat map of a time: when a program was busy. A part of it can be selected, and compared with another one.
 import type { Heat } from "./api";
-import { h, percent, quantity, shown } from "./dom";
+import { controls, h, percent, quantity, shown } from "./dom";
 import { type Context, change, command, link, searchBox, strip } from "./page";
-import { type Column, table } from "./table";
+import { type Column, figure, table, word } from "./table";
 
 const cellHeight = 4, mostLines = 96, leastWidth = 2; // px; lines of the table; px
 
@@ -19,7 +19,7 @@ export async function timePage(c: Context): Promise<HTMLElement[]> {
     refs[0] !== "" ? link(c, "Flame graph of the selection", "flame", refs[0]) : "Drag over a time, or choose one in the table.", " ",
     refs[0] !== "" ? link(c, "Look closer", "time", refs[0], { path }) : null, " ",
     refs[0] !== "" && refs[1] !== "" ? link(c, "Compare it with the base", "compare", "", { a: refs[1], b: refs[0] }) : null);
-  return [strip(heat.profile), h("div", { class: "controls" }, searchBox(c, "A > B > C: part of a method or a path", path, (text) => change(c, { path: text.trim() }))),
+  return [strip(heat.profile), controls(searchBox(c, "A > B > C: part of a method or a path", path, (text) => change(c, { path: text.trim() }))),
     map.element, h("p", { class: "legend-heat" }, path === "" ? "Darker: more " + unitName(heat.profile.unit) + "." : "Darker: a larger share of " + shown(path) + "."),
     actions, map.table(), command("heat", "@" + ref, path)];
 }
@@ -32,29 +32,29 @@ function unitName(unit: string): string { return unit === "cpu/nanoseconds" ? "C
 class HeatMap {
   readonly element: HTMLElement;
   base = false; // dragging selects the base
-  private canvas = h("canvas", { "aria-hidden": "true" });
-  private columns: number;
-  private start: number; // ms
-  private cell: number; // ms
-  private shares: Float64Array; // of the darkest cell, or of the path
-  private a: Span | null = null;
-  private b: Span | null = null;
-  private drag: { from: number; to: number } | null = null;
-  private hover = h("p", { class: "detail" });
+  #canvas = h("canvas", { "aria-hidden": "true" });
+  #columns: number;
+  #start: number; // ms
+  #cell: number; // ms
+  #shares: Float64Array; // of the darkest cell, or of the path
+  #a: Span | null = null;
+  #b: Span | null = null;
+  #drag: { from: number; to: number } | null = null;
+  #hover = h("p", { class: "detail" });
 
   constructor(private c: Context, private heat: Heat) {
-    this.columns = heat.values.length / heat.rows;
-    this.start = Date.parse(heat.from);
-    this.cell = heat.column_ns / heat.rows / 1e6;
-    this.shares = sharesOf(heat);
-    this.element = h("section", { class: "heat", "aria-label": "heat map" }, this.canvas, this.hover);
-    this.canvas.addEventListener("pointerdown", (e) => { this.canvas.setPointerCapture(e.pointerId); const at = this.at(e); this.drag = { from: at, to: at }; this.draw(); });
-    this.canvas.addEventListener("pointermove", (e) => this.move(e));
-    this.canvas.addEventListener("pointerup", () => this.drop());
-    new ResizeObserver(() => this.draw()).observe(this.element);
+    this.#columns = heat.values.length / heat.rows;
+    this.#start = Date.parse(heat.from);
+    this.#cell = heat.column_ns / heat.rows / 1e6;
+    this.#shares = sharesOf(heat);
+    this.element = h("section", { class: "heat", "aria-label": "heat map" }, this.#canvas, this.#hover);
+    this.#canvas.addEventListener("pointerdown", (e) => { this.#canvas.setPointerCapture(e.pointerId); const at = this.#at(e); this.#drag = { from: at, to: at }; this.#draw(); });
+    this.#canvas.addEventListener("pointermove", (e) => this.#move(e));
+    this.#canvas.addEventListener("pointerup", () => this.#drop());
+    new ResizeObserver(() => this.#draw()).observe(this.element);
   }
 
-  show(a: Span | null, b: Span | null): void { [this.a, this.b] = [a, b]; }
+  show(a: Span | null, b: Span | null): void { [this.#a, this.#b] = [a, b]; }
 
   setBase(on: boolean): void {
     this.base = on;
@@ -63,62 +63,62 @@ class HeatMap {
 
   // spanOf reads FROM..TO.
   spanOf(text: string | null): Span | null {
-    const [from, to] = (text ?? "").split("..").map((t) => Math.round((Date.parse(t) - this.start) / this.cell));
+    const [from, to] = (text ?? "").split("..").map((t) => Math.round((Date.parse(t) - this.#start) / this.#cell));
     return Number.isFinite(from) && Number.isFinite(to) && to > from ? { from, to } : null;
   }
 
-  private time(cell: number): string { return new Date(this.start + cell * this.cell).toISOString(); }
+  #time(cell: number): string { return new Date(this.#start + cell * this.#cell).toISOString(); }
 
-  private text(s: Span): string { return this.time(s.from) + ".." + this.time(s.to); }
+  #text(s: Span): string { return this.#time(s.from) + ".." + this.#time(s.to); }
 
-  private select(s: Span, isBase: boolean): void { change(this.c, { [isBase ? "b" : "a"]: this.text(s) }); }
+  #select(s: Span, isBase: boolean): void { change(this.c, { [isBase ? "b" : "a"]: this.#text(s) }); }
 
   // at returns the cell under the pointer.
-  private at(e: PointerEvent): number {
-    const box = this.canvas.getBoundingClientRect();
-    const column = Math.floor((e.clientX - box.left) / box.width * this.columns), row = Math.floor((e.clientY - box.top) / box.height * this.heat.rows);
+  #at(e: PointerEvent): number {
+    const box = this.#canvas.getBoundingClientRect();
+    const column = Math.floor((e.clientX - box.left) / box.width * this.#columns), row = Math.floor((e.clientY - box.top) / box.height * this.heat.rows);
     const inside = (v: number, most: number) => Math.min(Math.max(v, 0), most - 1);
-    return inside(column, this.columns) * this.heat.rows + inside(row, this.heat.rows);
+    return inside(column, this.#columns) * this.heat.rows + inside(row, this.heat.rows);
   }
 
-  private move(e: PointerEvent): void {
-    const at = this.at(e), { values, focus_values: of, profile: { unit } } = this.heat;
-    if (this.drag) { this.drag.to = at; this.draw(); }
-    this.hover.textContent = clock(this.time(at)) + ": " + quantity(values[at], unit) + (of ? ", " + percent(of[at] / (values[at] || 1)) + " of it in the path" : "");
+  #move(e: PointerEvent): void {
+    const at = this.#at(e), { values, focus_values: of, profile: { unit } } = this.heat;
+    if (this.#drag) { this.#drag.to = at; this.#draw(); }
+    this.#hover.textContent = clock(this.#time(at)) + ": " + quantity(values[at], unit) + (of ? ", " + percent(of[at] / (values[at] || 1)) + " of it in the path" : "");
   }
 
-  private drop(): void {
-    const d = this.drag;
-    this.drag = null;
-    if (d) this.select({ from: Math.min(d.from, d.to), to: Math.max(d.from, d.to) + 1 }, this.base);
+  #drop(): void {
+    const d = this.#drag;
+    this.#drag = null;
+    if (d) this.#select({ from: Math.min(d.from, d.to), to: Math.max(d.from, d.to) + 1 }, this.base);
   }
 
-  private draw(): void {
+  #draw(): void {
     const { rows } = this.heat, width = Math.max(this.element.clientWidth, leastWidth), height = rows * cellHeight;
-    const image = new ImageData(this.columns, rows);
-    for (let i = 0; i < this.shares.length; i++) {
-      const at = 4 * ((i % rows) * this.columns + Math.floor(i / rows));
-      image.data.set([190, 70, 0, Math.round(255 * this.shares[i])], at);
+    const image = new ImageData(this.#columns, rows);
+    for (let i = 0; i < this.#shares.length; i++) {
+      const at = 4 * ((i % rows) * this.#columns + Math.floor(i / rows));
+      image.data.set([190, 70, 0, Math.round(255 * this.#shares[i])], at);
     }
-    const small = h("canvas", { width: this.columns, height: rows });
+    const small = h("canvas", { width: this.#columns, height: rows });
     small.getContext("2d")!.putImageData(image, 0, 0);
-    Object.assign(this.canvas, { width, height });
-    const p = this.canvas.getContext("2d")!;
+    Object.assign(this.#canvas, { width, height });
+    const p = this.#canvas.getContext("2d")!;
     p.imageSmoothingEnabled = false;
     p.drawImage(small, 0, 0, width, height);
-    const drag = this.drag && { from: Math.min(this.drag.from, this.drag.to), to: Math.max(this.drag.from, this.drag.to) + 1 };
-    this.outline(p, this.base ? drag ?? this.b : this.b, [4, 3]);
-    this.outline(p, this.base ? this.a : drag ?? this.a, []);
-    this.element.dataset.drawn = String(this.shares.length);
+    const drag = this.#drag && { from: Math.min(this.#drag.from, this.#drag.to), to: Math.max(this.#drag.from, this.#drag.to) + 1 };
+    this.#outline(p, this.base ? drag ?? this.#b : this.#b, [4, 3]);
+    this.#outline(p, this.base ? this.#a : drag ?? this.#a, []);
+    this.element.dataset.drawn = String(this.#shares.length);
   }
 
   // outline draws a line around the columns of a span. That of a base is dashed.
-  private outline(p: CanvasRenderingContext2D, s: Span | null, dash: number[]): void {
+  #outline(p: CanvasRenderingContext2D, s: Span | null, dash: number[]): void {
     if (!s) return;
-    const scale = this.canvas.width / this.columns, { rows } = this.heat;
+    const scale = this.#canvas.width / this.#columns, { rows } = this.heat;
     const left = Math.floor(s.from / rows) * scale, right = Math.ceil(s.to / rows) * scale;
     const one = Math.ceil(s.to / rows) - Math.floor(s.from / rows) === 1; // column
-    const top = one ? (s.from % rows) * cellHeight : 0, bottom = one && s.to % rows !== 0 ? (s.to % rows) * cellHeight : this.canvas.height;
+    const top = one ? (s.from % rows) * cellHeight : 0, bottom = one && s.to % rows !== 0 ? (s.to % rows) * cellHeight : this.#canvas.height;
     p.strokeStyle = "#0a58ca";
     p.lineWidth = 2;
     p.setLineDash(dash);
@@ -127,20 +127,20 @@ class HeatMap {
 
   // table has the times that the picture shows, some columns a line, to be selected without a pointer.
   table(): HTMLElement {
-    const { values, focus_values: of, rows, profile: { unit } } = this.heat, step = Math.ceil(this.columns / mostLines) * rows;
+    const { values, focus_values: of, rows, profile: { unit } } = this.heat, step = Math.ceil(this.#columns / mostLines) * rows;
     const lines: (Span & { sum: number; of: number })[] = [];
     for (let from = 0; from < values.length; from += step) {
       const to = Math.min(from + step, values.length), sum = total(values, from, to);
       if (sum > 0) lines.push({ from, to, sum, of: of ? total(of, from, to) : 0 });
     }
     const radio = (name: string, isBase: boolean) => (s: Span) => {
-      const now = isBase ? this.b : this.a;
-      return h("input", { type: "radio", name, checked: now?.from === s.from && now.to === s.to, "aria-label": name + ": " + clock(this.time(s.from)), change: () => this.select(s, isBase) });
+      const now = isBase ? this.#b : this.#a;
+      return h("input", { type: "radio", name, checked: now?.from === s.from && now.to === s.to, "aria-label": name + ": " + clock(this.#time(s.from)), change: () => this.#select(s, isBase) });
     };
-    const all: Column<(typeof lines)[number]>[] = [{ name: "from", isText: true, cell: (s) => clock(this.time(s.from)) }, { name: "to", isText: true, cell: (s) => clock(this.time(s.to)) },
-      { name: unitName(unit), cell: (s) => quantity(s.sum, unit) }];
-    if (of) all.push({ name: "in the path", cell: (s) => percent(s.of / s.sum) });
-    all.push({ name: "select", cell: radio("select", false) }, { name: "base", cell: radio("base", true) });
+    const all: Column<(typeof lines)[number]>[] = [word("from", (s) => clock(this.#time(s.from))), word("to", (s) => clock(this.#time(s.to))),
+      figure(unitName(unit), (s) => quantity(s.sum, unit))];
+    if (of) all.push(figure("in the path", (s) => percent(s.of / s.sum)));
+    all.push(figure("select", radio("select", false)), figure("base", radio("base", true)));
     return table("times, UTC", all, lines, "There was no sample.");
   }
 }

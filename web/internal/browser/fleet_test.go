@@ -16,6 +16,8 @@ import (
 
 	"github.com/chromedp/chromedp"
 
+	"github.com/ccmapd/ccmapd/export"
+	"github.com/ccmapd/ccmapd/internal/fanin"
 	"github.com/ccmapd/ccmapd/internal/fleet"
 )
 
@@ -42,7 +44,7 @@ func hubOf(t *testing.T, profiles map[string]string) (hub *httptest.Server, empt
 	mux := http.NewServeMux()
 	answer := func(route string, v any) {
 		mux.HandleFunc("GET /v1/"+route, func(w http.ResponseWriter, r *http.Request) {
-			if empty.Load() {
+			if empty.Load() && route != "status" {
 				v = []any{}
 			}
 			json.NewEncoder(w).Encode(v)
@@ -51,6 +53,23 @@ func hubOf(t *testing.T, profiles map[string]string) (hub *httptest.Server, empt
 	answer("builds", builds)
 	answer("outliers", []fleet.OutlierOf{{Target: "web", Build: "1f0d", Unit: "cpu/nanoseconds", Outlier: outlier}})
 	answer("build", whole)
+	answer("nearest", []fleet.Near{{Build: builds[2], Kept: 72.64}})
+	answer("status", fleet.Status{Waiting: 7, Lag: 90 * time.Second, Since: at, Accepted: 4321, Refused: map[string]uint64{"429": 2, "401": 1}})
+	mux.HandleFunc("POST /v1/fanin", func(w http.ResponseWriter, r *http.Request) {
+		var wanted fleet.Wanteds
+		if err := json.NewDecoder(r.Body).Decode(&wanted); err != nil || len(wanted.Methods) != 1 {
+			http.Error(w, "no methods", http.StatusBadRequest)
+			return
+		}
+		all := fanInOf(t, session+"web.pb.gz")
+		found := fleet.Found[fanin.Entry]{Methods: len(all), List: []fanin.Entry{}}
+		for _, e := range all {
+			if e.Name == wanted.Methods[0].Method {
+				found.List = append(found.List, e)
+			}
+		}
+		json.NewEncoder(w).Encode(found)
+	})
 	mux.HandleFunc("GET /v1/p/{ref...}", func(w http.ResponseWriter, r *http.Request) {
 		if path, ok := profiles[r.PathValue("ref")]; ok {
 			http.ServeFile(w, r, path)
@@ -67,6 +86,16 @@ func hubOf(t *testing.T, profiles map[string]string) (hub *httptest.Server, empt
 	}))
 	t.Cleanup(hub.Close)
 	return hub, empty
+}
+
+// fanInOf returns the fan-in of a profile.
+func fanInOf(t *testing.T, path string) fanin.List {
+	m, _, err := export.ReadFile(path, export.ReadOptions{})
+	if err != nil {
+		t.Error(err)
+		return nil
+	}
+	return fanin.Of(m.Snapshot())
 }
 
 // TestFleetPage: the page of the fleet has the figures of 'ccmapd fleet' and leads to graphs and comparisons of the hub's
@@ -117,6 +146,11 @@ func TestFleetPage(t *testing.T) {
 	if n := eval[int](tb, `document.querySelectorAll("img").length`); n != 0 || strings.ContainsRune(tb.text(), '\u202e') {
 		t.Errorf("names have become %d elements, or turn text around", n)
 	}
+	var status fleet.Status
+	ask(&status, "status")
+	if text := tb.text(); !strings.Contains(text, fmt.Sprintf("%d of what was sent are to be merged yet, the oldest for 1.50 min", status.Waiting)) || !strings.Contains(text, "4,321 contributions and refused 3: 1 with 401, 2 with 429") {
+		t.Errorf("the page lacks the lag or what was refused, %+v: %.600s", status, text)
+	}
 	tb.usable("fleet", script)
 
 	tb.click("beside the build before") // which build made it worse
@@ -140,10 +174,17 @@ func TestFleetPage(t *testing.T) {
 	if got := rows(tb, "outliers"); len(got) != 1 || !strings.HasPrefix(got[0][3], "+49 ± 2 points in compress/flate") || got[0][4] != "9 others" {
 		t.Errorf("outliers %q", got)
 	}
+	var near []fleet.Near
+	ask(&near, "nearest", "web@1f0d")
+	if got := rows(tb, "profiles of other builds"); len(got) != 1 || got[0][0] != share(near[0].Kept) || got[0][1] != near[0].Build.Build || number(got[0][2]) != near[0].Samples {
+		t.Errorf("the page has %q, the command %+v", got, near)
+	}
 	if got := rows(tb, "hours and days"); len(got) != len(d.Times) || got[0][1] != "2026-11-28T10" || got[1][1] != "2026-11-28" {
 		t.Errorf("times %q", got)
 	}
 	tb.usable("a build of the fleet", script)
+	tb.fleetFanIn(t, env)
+	tb.goTo("/fleet?name=web@1f0d")
 	tb.click("52.1 % (97.3 %)") // is this class different
 	tb.wait(`document.querySelector("h1")?.textContent.startsWith("Verdict: ")`)
 	tb.goTo("/p/" + url.PathEscape("@hub/best:web") + "/flame")
@@ -163,5 +204,62 @@ func TestFleetPage(t *testing.T) {
 	tb.wait(`document.body.dataset.state === "failed"`)
 	if text := tb.text(); !strings.Contains(text, "hub") || !strings.Contains(text, "refused") {
 		t.Errorf("a hub that is away: %.300s", text)
+	}
+}
+
+// fleetFanIn asks who calls a method in the whole fleet: in each target, and in a build, by its name and by a part of it.
+// Figures are those of the command that the page names.
+func (tb *tab) fleetFanIn(t *testing.T, env []string) {
+	t.Helper()
+	const method = "runtime.mallocgc"
+	cmd := exec.Command(ccmapd, "fanin", "@hub/build:web@1f0d", method, "--json")
+	cmd.Env = append(os.Environ(), env...)
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var want struct {
+		Methods []struct {
+			Samples, Other int64
+			Callers        []struct {
+				Method  string
+				Samples int64
+				Offset  *int
+			}
+		}
+	}
+	decode(t, out, &want)
+	if len(want.Methods) != 1 || len(want.Methods[0].Callers) < 2 {
+		t.Fatalf("the command has %+v", want)
+	}
+	is := want.Methods[0]
+	find := func(text string) {
+		tb.do(chromedp.Evaluate[chromedp.Void](`{ const e = document.querySelector("input[type=search]"); e.value = ` + quote(text) + `; void e.dispatchEvent(new KeyboardEvent("keydown", {key: "Enter"})) }`))
+		tb.wait(`document.body.dataset.state === "shown" && new URLSearchParams(location.search).get("method") === ` + quote(text))
+	}
+	tb.goTo("/fleet")
+	find(method)
+	if got := rows(tb, "fan-in of "+method); len(got) != 1 || got[0][0] != "web" || number(got[0][1]) != is.Samples || got[0][2] != fmt.Sprintf("%d places", len(is.Callers)) || got[0][3] != is.Callers[0].Method {
+		t.Errorf("the page has %q, the command %+v", got, is)
+	}
+	tb.goTo("/fleet?name=web@1f0d")
+	find("MALLOCGC")
+	if !strings.Contains(tb.text(), "0 methods with") {
+		t.Errorf("capitals find: %.500s", tb.text())
+	}
+	find("mallocgc")
+	tb.click(method)
+	tb.wait(`document.querySelectorAll(".command").length > 0 && [...document.querySelectorAll("caption")].some((e) => e.textContent.startsWith("runtime.mallocgc is called from "))`)
+	got := rows(tb, method+" is called from")
+	if len(got) != len(is.Callers) {
+		t.Fatalf("the page has %d callers, the command %d", len(got), len(is.Callers))
+	}
+	for i, w := range is.Callers {
+		if r := got[i]; number(r[0]) != w.Samples || r[1] != share(100*float64(w.Samples)/float64(is.Samples)) || r[2] != w.Method || r[3] != fmt.Sprintf("+%d", *w.Offset) {
+			t.Errorf("the page has %q, the command %+v", r, w)
+		}
+	}
+	if all := eval[[]string](tb, `[...document.querySelectorAll(".command code")].map((e) => e.textContent)`); all[len(all)-1] != "ccmapd fanin @hub/build:web@1f0d "+method {
+		t.Errorf("the commands are %q", all)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"encoding/base64"
 	"fmt"
 	"image"
 	"image/png"
@@ -186,6 +187,56 @@ func TestServedPages(t *testing.T) {
 	tb.wait(`location.pathname.endsWith("/receivers") && document.body.dataset.state === "shown" && document.querySelector("h2")?.textContent.startsWith("At ")`)
 	tb.do(chromedp.Evaluate[chromedp.Void]("void history.forward()"))
 	tb.wait(`location.pathname === "/compare" && document.querySelector("h1")?.textContent.startsWith("Verdict: ")`)
+}
+
+// TestUploadedFiles: a file of the user is compared with what there is, and its name and content stay text. What is no profile
+// is said, and the page stays.
+func TestUploadedFiles(t *testing.T) {
+	t.Parallel()
+	a, b := session+"web.pb.gz", session+"later.pb.gz"
+	tb := open(t, startUI(t, nil, a))
+	tb.goTo("/")
+	tb.do(chromedp.Evaluate[chromedp.Void](`document.querySelector("input[name=a]").click()`))
+	tb.click("Compare A with B")
+	tb.wait(`location.pathname === "/compare" && document.querySelectorAll("input[type=file]").length === 2`)
+	give := func(n int, text []byte) {
+		t.Helper()
+		tb.do(chromedp.Evaluate[chromedp.Void](fmt.Sprintf(`{ const t = new DataTransfer(), e = document.querySelectorAll("input[type=file]")[%d];
+			t.items.add(new File([Uint8Array.from(atob(%q), (c) => c.charCodeAt(0))], "<img src=x>.pb.gz")); e.files = t.files; void e.dispatchEvent(new Event("change")) }`, n, base64.StdEncoding.EncodeToString(text))))
+	}
+	tb.mayBeRefused()
+	give(1, []byte("no profile"))
+	tb.wait(`document.querySelector("[role=status]").textContent.length > 10`)
+	text, err := os.ReadFile(b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	give(1, text)
+	tb.wait(`document.querySelector("h1")?.textContent.startsWith("Verdict: ")`)
+	want := asked[struct{ Pairs []struct{ Verdict string } }](t, "overlap", a, b).Pairs[0].Verdict
+	if got := eval[string](tb, `document.querySelector("h1").textContent`); got != "Verdict: "+want || !strings.Contains(eval[string](tb, "location.search"), "b=up%3A") {
+		t.Errorf("the page says %q, the command %q", got, want)
+	}
+	if n := eval[int](tb, `document.querySelectorAll("img").length`); n != 0 {
+		t.Errorf("a name has become %d elements", n)
+	}
+	tb.usable("compare with a file", axe(t))
+}
+
+// TestExpressions: between slashes a search is an expression, of the server and of what is marked in the graph.
+func TestExpressions(t *testing.T) {
+	t.Parallel()
+	profile := session + "web.pb.gz"
+	tb := open(t, startUI(t, nil, profile))
+	tb.goTo("/p/file:1/flame?q=" + url.QueryEscape(`/^runtime\.(mallocgc|newobject)$/`))
+	if text := eval[string](tb, `document.querySelector(".found").textContent`); !strings.HasPrefix(text, "2 methods with") {
+		t.Errorf("found: %q", text)
+	}
+	tb.do(chromedp.Evaluate[chromedp.Void](`document.activeElement.blur(), void dispatchEvent(new KeyboardEvent("keydown", {key: "n"}))`))
+	tb.wait(`/^runtime\.(mallocgc|newobject),/.test(document.querySelector(".detail").textContent)`)
+	tb.mayBeRefused()
+	tb.do(chromedp.Evaluate[chromedp.Void](`history.pushState(null, "", "/p/file:1/flame?q=" + encodeURIComponent("/(/")); void dispatchEvent(new PopStateEvent("popstate"))`))
+	tb.wait(`document.body.dataset.state === "failed" && document.querySelector("[role=alert]").textContent.includes("missing closing )")`)
 }
 
 // checkReceivers compares a page of receivers with the command's.
