@@ -357,16 +357,16 @@ func (h *Hub) nearest(w http.ResponseWriter, r *http.Request, t token) error {
 // nearestToBuild lists the other builds of the target of the build that a request names: how much of each one's profile
 // is in methods that the build has.
 func (h *Hub) nearestToBuild(w http.ResponseWriter, r *http.Request, t token) error {
-	id, _, err := h.found(r, t)
+	id, m, err := h.found(r, t)
 	if err != nil {
 		return err
 	}
-	text, _, err := h.catalog.part(r.Context(), id, "methods", methodsOf)
+	is, err := h.catalog.part(r.Context(), id, "methods", m, methodsOf)
 	if err != nil {
 		return changing(err)
 	}
 	var methods []fleet.Method
-	if err := json.Unmarshal(text, &methods); err != nil {
+	if err := json.Unmarshal(is.body, &methods); err != nil {
 		return fmt.Errorf("read methods of a build: %w", err)
 	}
 	return h.sendNearest(w, r, t, methods, id)
