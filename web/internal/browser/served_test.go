@@ -21,6 +21,8 @@ import (
 	"github.com/chromedp/cdproto/cdp"
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/chromedp"
+
+	"github.com/ccmapd/ccmapd/internal/testrun"
 )
 
 // startUI starts 'ccmapd ui', and returns the address that lets a browser in.
@@ -323,6 +325,42 @@ func TestServedShapes(t *testing.T) {
 		t.Errorf("the page does not say that contexts were pruned: %.500s", tb.text())
 	}
 	tb.goTo("/compare?a=file:1&b=file:3")
+}
+
+// TestMillion: of a profile of a million nodes a leaf that is a millionth of the whole is three clicks away, and a search
+// finds as many methods as the command.
+func TestMillion(t *testing.T) {
+	testrun.Full(t, testrun.Minutes)
+	t.Parallel()
+	lines := make([]string, 1_000_000)
+	for i := range lines {
+		lines[i] = fmt.Sprintf("main;a%d;b%d;c%d 1", i%100, i%10_000, i/10_000)
+	}
+	profile := folded(t, lines...)
+	tb := open(t, startUI(t, nil, profile))
+	tb.wait(`Number(document.querySelector(".flame").dataset.drawn) > 100`)
+	tb.checkFlame(profile)
+	for level, name := range []string{"a", "b", "c"} {
+		y := 30 // the row below the root
+		if level == 0 {
+			y += 20 // main is between
+		}
+		before := eval[string](tb, "location.search")
+		tb.do(chromedp.Evaluate[chromedp.Void](fmt.Sprintf(`{ const c = document.querySelector(".flame canvas"), r = c.getBoundingClientRect();
+			void c.dispatchEvent(new MouseEvent("click", { clientX: r.left + 3, clientY: r.top + %d, bubbles: true })) }`, y)))
+		tb.wait(fmt.Sprintf(`location.search !== %s && document.body.dataset.state === "shown" && document.querySelector(".crumbs b")?.textContent.startsWith(%q)`, quote(before), name))
+	}
+	leaf := eval[string](tb, `document.querySelector(".crumbs b").textContent`)
+	if detail := eval[string](tb, `document.querySelector(".detail").textContent`); !strings.HasPrefix(detail, leaf+", ") || !strings.Contains(detail, "1 sample") {
+		t.Errorf("the leaf %s is described as %q", leaf, detail)
+	}
+	tb.goTo("/p/file:1/flame?q=" + leaf)
+	want := asked[struct {
+		Methods []struct{ Method string }
+	}](t, "top", "--match", leaf, "-n", "0", profile)
+	if text := eval[string](tb, `document.querySelector(".found").textContent`); !strings.HasPrefix(text, fmt.Sprintf("%d method", len(want.Methods))) {
+		t.Errorf("the page finds %q, the command %d", text, len(want.Methods))
+	}
 }
 
 // pruned writes a profile that has forgotten rare contexts.
