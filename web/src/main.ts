@@ -56,7 +56,7 @@ class App {
       if (isAgain) this.#setKeys(c);
       if (!all.some((e) => e.tagName === "H1" || e.querySelector("h1"))) all.unshift(h("h1", { class: "hidden" }, c.state.page + " " + shown(c.state.ref, 100)));
       const restore = isAgain ? keep(this.#main) : null;
-      replace(this.#main, ...all);
+      if (all.some((e, i) => e !== this.#main.children[i])) replace(this.#main, ...all);
       restore?.();
       document.body.dataset.state = "shown";
       if (!isAgain) this.#following?.follow(changes(state));

@@ -169,7 +169,8 @@ func TestQuestions(t *testing.T) {
 	}
 }
 
-// TestZoomAtOnce: a frame that is clicked on is shown before the server has said what is below it.
+// TestZoomAtOnce: a frame that is clicked on is shown before the server has said what is below it, and the way back is
+// the same page.
 func TestZoomAtOnce(t *testing.T) {
 	t.Parallel()
 	var lines []string
@@ -177,6 +178,7 @@ func TestZoomAtOnce(t *testing.T) {
 		lines = append(lines, fmt.Sprintf("main;serve;f%d;g%d 1", i%100, i))
 	}
 	tb := open(t, startUI(t, nil, folded(t, lines...)))
+	tb.wait(`Number(document.querySelector(".flame").dataset.drawn) > 0`) // before, no frame is anywhere
 	const clicked = `new Promise((done) => {
 		const c = document.querySelector(".flame canvas"), r = c.getBoundingClientRect(), old = document.querySelector(".flame");
 		c.dispatchEvent(new MouseEvent("click", { clientX: r.left + 2, clientY: r.top + 70, bubbles: true }));
@@ -195,9 +197,12 @@ func TestZoomAtOnce(t *testing.T) {
 		t.Errorf("at once %s, at last %s", got[1], name)
 	}
 	before := eval[int](tb, `performance.getEntriesByType("resource").length`)
-	tb.do(chromedp.Evaluate[chromedp.Void]("void history.back()"))
+	tb.do(chromedp.Evaluate[chromedp.Void](`document.querySelector("main > section").dataset.kept = "yes"; void history.back()`))
 	tb.wait(`location.search === "" && document.body.dataset.state === "shown" && document.querySelector(".crumbs").textContent === ""`)
 	if now := eval[int](tb, `performance.getEntriesByType("resource").length`); now != before {
 		t.Errorf("back asks the server %d times for what it has said already", now-before)
+	}
+	if !eval[bool](tb, `document.querySelector("main > section").dataset.kept === "yes"`) {
+		t.Error("back makes the page anew")
 	}
 }
