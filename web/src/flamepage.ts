@@ -111,9 +111,9 @@ export async function flamePage(c: Context): Promise<HTMLElement[]> {
   const ask = (invert: boolean, root?: string) => c.source.flame(ref, { path, invert, by, width, root, recent });
   const [meta, down, up, found] = await Promise.all([c.source.meta(ref), ask(isInverted), path !== "" ? ask(true) : null,
     search !== "" ? c.source.search(ref, search, recent) : null]);
-  const finer = (root: string) => ask(isInverted, root), key = [ref, path, by, recent, search, width, isInverted].join("\n"), of = [meta, down, up, found];
-  const before = known.get(document.querySelector("main > section:last-of-type")!);
-  if (before?.key === key && of.every((o, i) => o === before.of[i])) { // a frame is zoomed into, or left: the page stays
+  const finer = (root: string) => ask(isInverted, root), of = [meta, down, up, found];
+  const before = madeOf(of);
+  if (before) { // a frame is zoomed into, or left: the page stays
     before.c.state = c.state;
     for (const k of pageKeys) c.keys.set(k, before.c.keys.get(k)!);
     await place(before.c, before.main, down, finer, search);
@@ -137,14 +137,21 @@ export async function flamePage(c: Context): Promise<HTMLElement[]> {
     all.push(h("h2", {}, "Callers of ", methodLink(c, path)), callers.element, h("h2", {}, "Callees"));
   }
   all.push(main.element, command("flame", isInverted ? "--invert" : "", by && "--by", by, recent ? "--recent" : "", fileOf(meta, ref), path));
-  known.set(main.element, { key, of, c, main, all });
+  known.set(main.element, { of, c, main, all });
   await place(c, main, down, finer, search);
   return all;
 }
 
-// A page as it is shown, by its last graph, and what it was made of.
-interface Made { key: string; of: unknown[]; c: Context; main: View; all: HTMLElement[] }
+// A page as it is shown, by its last graph, and the answers that it was made of: others are to other questions.
+interface Made { of: unknown[]; c: Context; main: View; all: HTMLElement[] }
 const known = new WeakMap<Element, Made>(), pageKeys = ["/", "n"];
+
+// madeOf returns the page that is shown, if it was made of the same. No closure of a new page may hold the one before:
+// all pages would stay.
+function madeOf(of: unknown[]): Made | undefined {
+  const is = known.get(document.querySelector("main > section:last-of-type")!);
+  return is && of.every((o, i) => o === is.of[i]) ? is : undefined;
+}
 
 export function methodLink(c: Context, name: string): HTMLElement {
   return link(c, shown(name), "query", c.state.ref, { path: name, recent: c.state.params.get("recent") ?? undefined });
