@@ -305,7 +305,7 @@ func (c *catalog) make(ctx context.Context, id, name string, m *manifest, of fun
 	return is, nil
 }
 
-// before returns what was made of a build, if it has not changed since then.
+// before returns the answer that was made before, if the build is still the same.
 func (c *catalog) before(key string, m *manifest) (made, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -38,7 +38,8 @@ type columns struct {
 
 func (r roster) MarshalJSON() ([]byte, error) {
 	var c columns
-	for id, i := range r.sorted() {
+	for _, id := range slices.Sorted(maps.Keys(r)) {
+		i := r[id]
 		raw, err := hex.DecodeString(id)
 		if err != nil || len(raw) != idSize {
 			return nil, fmt.Errorf("instance %.40q has no id of %d bytes", id, idSize)
@@ -58,16 +59,6 @@ func (r roster) MarshalJSON() ([]byte, error) {
 		c.First[at] -= c.Begin
 	}
 	return json.Marshal(c)
-}
-
-func (r roster) sorted() func(yield func(string, *instance) bool) {
-	return func(yield func(string, *instance) bool) {
-		for _, id := range slices.Sorted(maps.Keys(r)) {
-			if !yield(id, r[id]) {
-				return
-			}
-		}
-	}
 }
 
 func (c *columns) add(number uint64, e *epoch) {
@@ -97,7 +88,7 @@ func (r *roster) UnmarshalJSON(text []byte) error {
 // errColumns is the error of columns that do not belong together.
 var errColumns = errors.New("the columns of the instances differ in their lengths")
 
-// instances believes nothing. What is out of order decodeManifest refuses.
+// instances makes a roster of columns, and believes nothing of them. decodeManifest refuses ranges that are out of order.
 func (c *columns) instances() (roster, error) {
 	n := len(c.IDs) / idSize
 	if len(c.IDs)%idSize != 0 || len(c.Least) != n || len(c.Class) != n || len(c.Look) != n || len(c.Odd) != n || len(c.Lives) != n {

@@ -75,7 +75,7 @@ func (f *earlyFlags) check(cmd *cobra.Command, mode string) error {
 	return nil
 }
 
-// writerOfMode returns what writes the commands of mode 0; of mode 1 the comparison of two profiles, or how a JVM keeps its own.
+// writerOfMode returns the writer of a mode's output: the commands of mode 0, or see writeCache.
 func (f *hintsFlags) writerOfMode(env *environment, profiles []*view.Profile) (func(io.Writer) error, error) {
 	if f.mode.Value != modeThresholds {
 		return func(w io.Writer) error { return writeCache(w, profiles) }, nil
@@ -86,7 +86,7 @@ func (f *hintsFlags) writerOfMode(env *environment, profiles []*view.Profile) (f
 	return func(w io.Writer) error { return hotspot.WriteThresholds(w, early, called, f.early.scale) }, err
 }
 
-// writeCache writes what mode 1 says.
+// writeCache writes the comparison of two profiles, or how a JVM keeps its own profile: mode 1.
 func writeCache(w io.Writer, profiles []*view.Profile) error {
 	if len(profiles) == 2 {
 		return compareTraining(w, profiles[0], profiles[1])
