@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net/http"
 	"os/exec"
 	"strconv"
@@ -26,9 +27,9 @@ const (
 	measuredRuns    = 200
 	measuredPeriods = 20
 	measuredPeriod  = 125 * time.Millisecond
-	requestRounds   = 150_000 // of a request's loop
-	requestEvery    = 2 * time.Millisecond
-	mostAnnounced   = 2 * time.Minute // a noisy machine announces longer times
+	requestRounds   = 500_000              // of a request's loop
+	requestEvery    = 5 * time.Millisecond // the mean pause
+	mostAnnounced   = 2 * time.Minute      // a noisy machine announces longer times
 )
 
 func runMeasured(ctx context.Context, f *field) error {
@@ -173,18 +174,13 @@ func (f *field) startUnits(ctx context.Context, more int) (*unitServer, error) {
 	return s, err
 }
 
-// request sends requests at a steady rate.
+// request sends requests with random pauses. At a steady rate, which servers work at the same time would stay the same
+// for minutes: where CPUs share a core, one of two equal servers then seems to cost more.
 func (s *unitServer) request(ctx context.Context) {
 	client := &http.Client{Transport: new(http.Transport)}
-	ticker := time.NewTicker(requestEvery)
-	defer ticker.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticker.C:
-			campaign.Fetch(ctx, client, "http://"+s.address, io.Discard) // a server that has ended fails its measurement
-		}
+	for ctx.Err() == nil {
+		pause(ctx, time.Duration(rand.ExpFloat64()*float64(requestEvery)))
+		campaign.Fetch(ctx, client, "http://"+s.address, io.Discard) // a server that has ended fails its measurement
 	}
 }
 

@@ -6,8 +6,8 @@
 //	go -C scripts run ./pgofits stale [ROUNDS [NAME…]]   what a profile of ccmapd 40 commits ago, and of an older esbuild, keeps
 //	                                                     of a fresh one's gain, into docs/pgo.md; ten minutes of a quiet machine
 //	                                                     after 'stale 0', which makes the builds in a quarter of an hour
-//	go -C scripts run ./pgofits minimal [NAME…]          decisions with whole and with minimal profiles of types2, ccmapd and
-//	                                                     caddy, and their bytes, into docs/pgo.md; half an hour
+//	go -C scripts run ./pgofits minimal [NAME…]          decisions with whole and with minimal profiles of types2, a whole build,
+//	                                                     ccmapd and caddy, and their bytes, into docs/pgo.md; 40 minutes
 //	go -C scripts run ./pgofits short                    ten commits ago and now: half a minute
 //
 // The profile has every call of the older binary that its code names, a sample each, with the bodies of the

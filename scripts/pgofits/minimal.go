@@ -29,6 +29,7 @@ type asked struct {
 
 var askedPrograms = []asked{
 	{"types2, the compiler's own profile", "cmd/compile/internal/types2", "cmd/compile", ofCompiler},
+	{"build, types2 by all tools of a whole build, merged", "cmd/compile/internal/types2", "cmd/compile", ofBuild},
 	{"ccmapd, as it merges profiles", "./...", "./cmd/ccmapd", ofOwn},
 	{"caddy v2.11.9, a file server", "./...", "./cmd/caddy", ofCaddy},
 }
@@ -127,6 +128,30 @@ func export(ctx context.Context, ccmapd, tree string, args []string) (e exported
 func ofCompiler(context.Context, string, string) (profile, tree string, err error) {
 	root, err := goroot()
 	return filepath.Join(root, "src/cmd/compile/default.pgo"), filepath.Join(root, "src"), err
+}
+
+// ofBuild samples the tools that build the compiler from nothing, and merges their profiles: a long one of many contexts.
+func ofBuild(ctx context.Context, dir, ccmapd string) (profile, tree string, err error) {
+	if _, tree, err = ofCompiler(ctx, dir, ccmapd); err != nil {
+		return "", "", err
+	}
+	work, err := os.MkdirTemp(dir, "build-")
+	if err != nil {
+		return "", "", err
+	}
+	fmt.Fprintln(os.Stderr, "sampling the tools of a build")
+	tool := ccmapd + " run -q -i 1ms --tune=false -o " + filepath.Join(work, "p-%p.pb.gz") + " --"
+	cmd := exec.CommandContext(ctx, "go", "build", "-a", "-o", "/dev/null", "-toolexec", tool, "cmd/compile")
+	cmd.Dir = tree
+	if err := campaign.Command(cmd); err != nil {
+		return "", "", err
+	}
+	parts, err := filepath.Glob(filepath.Join(work, "p-*.pb.gz"))
+	if err != nil {
+		return "", "", err
+	}
+	profile = filepath.Join(work, "profile.pb.gz")
+	return profile, tree, campaign.Command(exec.CommandContext(ctx, ccmapd, append([]string{"merge", "-o", profile}, parts...)...))
 }
 
 func goroot() (string, error) {
