@@ -15,7 +15,7 @@ import (
 )
 
 const (
-	mostPublic = 21 // packages
+	mostPublic = 19 // packages
 	// Of the last 64, five say how sure shares are (compare.Precision), and whom doctor advises (engine.Patient), five
 	// tell builds apart (ccmap.Build, Fit, MixedBodies, SetBody, Stale), six are what is hot: Threshold and HotPath,
 	// each as text, and three let runs know each other (client.Stored, tuning.Lasting, Resumed). 21 are points that a
@@ -35,7 +35,7 @@ const (
 	// Ten are what requests and VMs wait for: functions that answer requests (query.Answering, ccmap.CommentRequests), and waits
 	// of threads as a source beside a profiler (managed.Waits, Profiler.Waits, Thread.Blocked, and of starlark's).
 	// One is for the inliner of a VM: managed.Cached.FanIn.
-	mostExported = 996 // names
+	mostExported = 964 // names
 )
 
 // TestAPI compares what users of the module can name with api.txt, so that a change of it shows in a diff. To

@@ -20,6 +20,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/ccmapd/ccmapd/internal/programtest"
 	"github.com/ccmapd/ccmapd/internal/testrun"
 )
 
@@ -39,9 +40,7 @@ func TestMain(m *testing.M) {
 		}
 	}
 	code := tests.Run()
-	if ccmapd.path != "" {
-		os.RemoveAll(filepath.Dir(ccmapd.path))
-	}
+	os.RemoveAll(ccmapd.dir)
 	os.Exit(code)
 }
 
@@ -139,24 +138,17 @@ func lines(out []byte) []string {
 // ccmapd is the command, which is built once for all tests.
 var ccmapd struct {
 	once sync.Once
+	dir  string // empty, or where it was built
 	path string
 	err  error
 }
 
-// built returns the path of ccmapd, in a folder of its own.
+// built returns the path of ccmapd.
 func built(t *testing.T) string {
 	t.Helper()
 	ccmapd.once.Do(func() {
-		dir, err := os.MkdirTemp("", "ccmapd-docs-")
-		if err != nil {
-			ccmapd.err = err
-			return
-		}
-		ccmapd.path = filepath.Join(dir, "ccmapd")
-		build := exec.Command("go", "build", "-o", ccmapd.path, "./cmd/ccmapd")
-		build.Dir = ".."
-		if text, err := build.CombinedOutput(); err != nil {
-			ccmapd.err = fmt.Errorf("build ccmapd: %w\n%s", err, text)
+		if ccmapd.dir, ccmapd.err = os.MkdirTemp("", "ccmapd-docs-"); ccmapd.err == nil {
+			ccmapd.path, ccmapd.err = programtest.Command("..", ccmapd.dir)
 		}
 	})
 	if ccmapd.err != nil {

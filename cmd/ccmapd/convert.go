@@ -10,13 +10,13 @@ import (
 
 	"github.com/ccmapd/ccmapd/ccmap"
 	"github.com/ccmapd/ccmapd/cmd/ccmapd/internal/coverage"
+	"github.com/ccmapd/ccmapd/cmd/ccmapd/internal/gocover"
 	"github.com/ccmapd/ccmapd/cmd/ccmapd/internal/output"
 	"github.com/ccmapd/ccmapd/cmd/internal/usage"
 	"github.com/ccmapd/ccmapd/export"
 	"github.com/ccmapd/ccmapd/internal/feedback/gopgo"
 	"github.com/ccmapd/ccmapd/internal/figure"
 	"github.com/ccmapd/ccmapd/internal/terminal"
-	"github.com/ccmapd/ccmapd/valueprof/gocover"
 )
 
 var convertLong = `Convert rewrites a profile in another format. The content of IN tells its format, the

@@ -17,7 +17,7 @@ import (
 )
 
 // covered is a program that was built with -cover and run, and what it counted by
-// itself: valueprof/gocover/testdata/counted, whose comments name its lines.
+// itself: internal/gocover/testdata/counted, whose comments name its lines.
 type covered struct {
 	source string // its directory
 	dir    string // GOCOVERDIR
@@ -26,7 +26,7 @@ type covered struct {
 
 func runCovered(t *testing.T, mode string) covered {
 	t.Helper()
-	source, err := filepath.Abs("../../valueprof/gocover/testdata/counted")
+	source, err := filepath.Abs("internal/gocover/testdata/counted")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,6 +11,7 @@
 //	output     writes profiles to the places that users name
 //	mergefiles adds up the profiles of many files, in bounded memory
 //	coverage   adds the counts of Go's coverage files to a profile
+//	gocover    reads coverage files of Go programs, and the branches of their source
 //	wasi       runs a WebAssembly module as a program for WASI preview 1
 //	sources    lines of source files below one directory, for the pages
 //	rootfs     one directory as a guest's file system, with no way out of it

@@ -13,14 +13,14 @@ import (
 	"github.com/ccmapd/ccmapd/internal/jvm/jvmtest"
 )
 
-// spin runs for three seconds, and for longer where it gets little CPU time, as ccmapd then does.
-// It says how it ended.
+// spin runs for three seconds, or as many as its argument says, and for longer where it gets little CPU time, as
+// ccmapd then does. It says how it ended.
 const spin = `public class Spin {
     static long spin(long n) { long x = 1; while (n-- > 0) x = x * 31 + (x >> 7); return x; }
 
     public static void main(String[] args) {
-        long sum = 0, end = System.nanoTime() + 3_000_000_000L;
-        for (int i = 0; i < 1_000_000 || System.nanoTime() < end; i++) sum += spin(1000);
+        long seconds = args.length > 0 ? Long.parseLong(args[0]) : 3, sum = 0, end = System.nanoTime() + seconds * 1_000_000_000L;
+        for (int i = 0; i < seconds * 300_000 || System.nanoTime() < end; i++) sum += spin(1000);
         System.exit(sum == 0 ? 1 : 7);
     }
 }
@@ -98,7 +98,7 @@ func TestRunAOT(t *testing.T) {
 		start := func(want string, flags ...string) {
 			t.Helper()
 			args := append([]string{"run", "-q", "-o", filepath.Join(dir, "p.json"), "--store-log", "use", "--cached", cache, "--mode", "1", "--", java}, flags...)
-			code, _, stderr := runAlone(t, append(args, "-cp", jar, "Spin")...)
+			code, _, stderr := runAlone(t, append(args, "-cp", jar, "Spin", "1")...)
 			if code != 7 || !strings.Contains(stderr, want) {
 				t.Errorf("JDK %s %v: exit code %d, want 7 and %q\n%s", jdk.Name, flags, code, want, stderr)
 			}

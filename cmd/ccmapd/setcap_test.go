@@ -36,12 +36,22 @@ func needRoot(t *testing.T) {
 	}
 }
 
-// buildCcmapd builds ccmapd as a program of its own.
-func buildCcmapd(t *testing.T, cgo int) string {
+// builtCcmapd returns ccmapd as a program of its own, as the go command builds it here.
+func builtCcmapd(t *testing.T) string {
+	t.Helper()
+	file, err := programtest.Command("../..", t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+// buildStatic builds ccmapd without cgo.
+func buildStatic(t *testing.T) string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "ccmapd")
 	build := exec.Command("go", "build", "-o", file, ".")
-	build.Env = append(os.Environ(), fmt.Sprintf("CGO_ENABLED=%d", cgo))
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("build ccmapd: %v\n%s", err, out)
 	}
@@ -152,7 +162,7 @@ func TestSetcap(t *testing.T) {
 	if testing.Short() {
 		t.Skip("builds ccmapd")
 	}
-	cgo, static := buildCcmapd(t, 1), buildCcmapd(t, 0)
+	cgo, static := builtCcmapd(t), buildStatic(t)
 	for _, c := range []struct {
 		name, program string
 		effective     uint32

@@ -77,6 +77,7 @@ func TestRollback(t *testing.T) {
 			inDaemon(t, filing(t.TempDir()), func(t *testing.T, h *fakeHost, d *Daemon) {
 				events, cancel := d.Events(0)
 				defer cancel()
+				h.every = 50 * time.Millisecond
 				for i, build := range []string{"a", "b", "a"} {
 					p := web(10 + i)
 					p.build, p.commit, p.file = build, c.commits[i%2], process.FileID{Inode: uint64(i%2 + 1)}

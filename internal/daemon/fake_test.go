@@ -45,8 +45,9 @@ type fakeProcess struct {
 }
 
 // fakeHost is a machine with processes that a test starts and ends. It is its own engine: each
-// process that is sampled gives a sample of 10 ms every 10 ms.
+// process that is sampled gives a sample of every, each every.
 type fakeHost struct {
+	every      time.Duration // between two samples of a process; set before the first one starts
 	mu         sync.Mutex
 	all        map[int]*fakeProcess
 	identities map[int]uint64
@@ -78,7 +79,7 @@ func (h *fakeHost) usedCPU() time.Duration {
 }
 
 func newFakeHost() *fakeHost {
-	return &fakeHost{all: make(map[int]*fakeProcess), identities: make(map[int]uint64), network: newNetwork()}
+	return &fakeHost{every: 10 * time.Millisecond, all: make(map[int]*fakeProcess), identities: make(map[int]uint64), network: newNetwork()}
 }
 
 func (h *fakeHost) dial(ctx context.Context, _, address string) (net.Conn, error) {
@@ -298,8 +299,8 @@ func (s *fakeSource) Run(ctx context.Context) (sampler.Ending, error) {
 			}
 			return sampler.Ending{Reason: s.p.reason, Exited: true}, nil
 		case <-ticks.C:
-			ticks.Reset(10 * time.Millisecond)
-			ring.Push(&ccmap.Sample{Frames: []ccmap.Frame{{Method: id, Offset: 1}}, Thread: 1, Weight: int64(10 * time.Millisecond), Fresh: ccmap.FreshUnknown})
+			ticks.Reset(s.h.every)
+			ring.Push(&ccmap.Sample{Frames: []ccmap.Frame{{Method: id, Offset: 1}}, Thread: 1, Weight: int64(s.h.every), Fresh: ccmap.FreshUnknown})
 			ring.Publish()
 			s.mu.Lock()
 			s.samples++

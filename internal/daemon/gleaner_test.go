@@ -115,6 +115,7 @@ func TestGleans(t *testing.T) {
 	hub.has("1", fansOf(map[string]int{"a": 100, "b": 100}))
 	whole := fansOf(map[string]int{"a": 1})
 	inPreparedDaemon(t, sending(dir), nil, hub.prepare, func(t *testing.T, h *fakeHost, d *Daemon) {
+		h.every = 100 * time.Millisecond
 		h.start(web(10))
 		h.start(web(12)) // a replica: one program
 		quiet := web(11)

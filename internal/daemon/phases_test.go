@@ -16,6 +16,7 @@ func TestPhases(t *testing.T) {
 	c := filing(t.TempDir())
 	c.Targets[0].Rotate = 10 * time.Minute
 	inDaemon(t, c, func(t *testing.T, h *fakeHost, d *Daemon) {
+		h.every = 50 * time.Millisecond
 		pid := 10
 		run := func(method string, length time.Duration) (kill func()) {
 			t.Helper()

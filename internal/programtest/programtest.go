@@ -1,5 +1,5 @@
 // Package programtest copies programs for tests that execute the copies, often as another
-// user.
+// user, and builds ccmapd for tests that are not its own.
 //
 // A program that any process has open for writing cannot be executed (ETXTBSY, execve(2)).
 // A child that a parallel test starts has all open files of the test until its own execve, so
@@ -7,7 +7,9 @@
 package programtest
 
 import (
+	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"syscall"
 	"testing"
@@ -37,6 +39,23 @@ func Copy(t testing.TB, program, name string) string {
 	file := filepath.Join(PublicDir(t, 0o755), name)
 	Write(t, file, content)
 	return file
+}
+
+// CommandEnv names ccmapd as this tree builds it, for test processes that share one.
+const CommandEnv = "CCMAPD_TEST_COMMAND"
+
+// Command returns ccmapd: the one that CommandEnv names, or one that it builds into a directory from the module at root.
+func Command(root, dir string) (string, error) {
+	if built := os.Getenv(CommandEnv); built != "" {
+		return built, nil
+	}
+	out := filepath.Join(dir, "ccmapd")
+	build := exec.Command("go", "build", "-o", out, "./cmd/ccmapd")
+	build.Dir = root
+	if text, err := build.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("build ccmapd: %w\n%s", err, text)
+	}
+	return out, nil
 }
 
 // Write writes a program of mode 0755. This process starts no child meanwhile.

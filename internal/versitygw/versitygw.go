@@ -96,14 +96,21 @@ func freeAddress() (string, error) {
 	return free.Addr().String(), free.Close()
 }
 
-// ForTest starts a server that ends with a test, and lets the test use it. A machine without one skips the test.
+// ForTest is [Serve] for a test that uses the server itself, and so runs alone.
 func ForTest(t *testing.T) (address string) {
+	t.Helper()
+	for _, c := range credentials {
+		t.Setenv(c[0], c[1])
+	}
+	return Serve(t)
+}
+
+// Serve starts a server that ends with a test. Programs with the [Environment] may use it. A machine without one skips
+// the test.
+func Serve(t *testing.T) (address string) {
 	t.Helper()
 	if _, err := Find(); err != nil {
 		testrun.Lacks(t, "%v", err)
-	}
-	for _, c := range credentials {
-		t.Setenv(c[0], c[1])
 	}
 	address, stop, err := Start(t.Context(), Options{Dir: filepath.Join(t.TempDir(), "s3")})
 	if err != nil {

@@ -34,13 +34,10 @@ var buildDaemon = sync.OnceValues(func() (string, error) {
 	if programs, err = os.MkdirTemp("", "ccmapd-hub-"); err != nil {
 		return "", err
 	}
-	out := filepath.Join(programs, "ccmapd")
-	cmd := exec.Command("go", "build", "-o", out, "./cmd/ccmapd")
-	cmd.Dir = filepath.Join("..", "..", "..")
-	if text, err := cmd.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("build the daemon: %w\n%s", err, text)
+	if err = os.Chmod(programs, 0o755); err != nil {
+		return "", err
 	}
-	return out, os.Chmod(programs, 0o755)
+	return programtest.Command(filepath.Join("..", "..", ".."), programs)
 })
 
 // daemonProgram returns ccmapd, as it is built from this tree.
@@ -213,7 +210,8 @@ func TestLoop(t *testing.T) {
 // TestLoopS3 is the same over a server of S3, where one is installed.
 func TestLoopS3(t *testing.T) {
 	testrun.Full(t, testrun.Minutes)
-	testLoop(t, "--s3", versitygw.ForTest(t), "--bucket", versitygw.Bucket, "--region", versitygw.Region, "--s3-insecure")
+	t.Parallel()
+	testLoop(t, "--s3", versitygw.Serve(t), "--bucket", versitygw.Bucket, "--region", versitygw.Region, "--s3-insecure")
 }
 
 // testLoop has a fleet of real processes: two daemons with a program each, and a hub over a bucket. The hub is killed
@@ -237,7 +235,7 @@ func testLoop(t *testing.T, bucket ...string) {
 	at := "127.0.0.1:0"
 	newHub := func() *exec.Cmd {
 		hub := exec.Command(self, append(bucket, "--tokens", dir+"/tokens", "--listen", at, "--window", "20ms", "--round", "500ms")...)
-		hub.Env = append(os.Environ(), asHub+"=1")
+		hub.Env = append(versitygw.Environment(), asHub+"=1")
 		at = strings.TrimPrefix(started(t, hub, "ccmapd-hub listens at "), "ccmapd-hub listens at ")
 		return hub
 	}

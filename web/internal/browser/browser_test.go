@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ccmapd/ccmapd/internal/programtest"
 	"github.com/ccmapd/ccmapd/internal/testrun"
 	"github.com/chromedp/cdproto/log"
 	"github.com/chromedp/cdproto/network"
@@ -34,15 +35,9 @@ func run(m testrun.Guarded) int {
 		panic(err)
 	}
 	defer os.RemoveAll(dir)
-	ccmapd = os.Getenv("CCMAPD") // for a binary that is built already
-	if ccmapd == "" {
-		ccmapd = filepath.Join(dir, "ccmapd")
-		build := exec.Command("go", "build", "-o", ccmapd, "./cmd/ccmapd")
-		build.Dir = "../../.."
-		if out, err := build.CombinedOutput(); err != nil {
-			fmt.Fprintf(os.Stderr, "build ccmapd: %v\n%s", err, out)
-			return 1
-		}
+	if ccmapd, err = programtest.Command("../../..", dir); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
 	}
 	return m.Run()
 }
@@ -149,7 +144,7 @@ func (tb *tab) do(steps ...chromedp.Action[chromedp.Void]) {
 // wait waits until an expression is true. A page that is being loaded has no context for a while, which is no error.
 func (tb *tab) wait(expression string) {
 	tb.t.Helper()
-	page := "" // as it was last
+	page, next := "", time.Now() // as it was last, at most once a second: a large page is long in telling its text
 	for tick := time.NewTicker(20 * time.Millisecond); ; <-tick.C {
 		done, err := chromedp.Run(tb, chromedp.Evaluate[bool]("Boolean("+expression+")"))
 		if done && err == nil {
@@ -158,7 +153,8 @@ func (tb *tab) wait(expression string) {
 		if tb.Err() != nil {
 			tb.t.Fatalf("%s: %v, %v\nbefore: %s", expression, err, tb.wrong, page)
 		}
-		if err == nil {
+		if err == nil && time.Now().After(next) {
+			next = time.Now().Add(time.Second)
 			page, _ = chromedp.Run(tb, chromedp.Evaluate[string](`location.hash + " " + (document.activeElement?.value ?? "") + " " + document.body.innerText.slice(0, 600)`))
 		}
 	}

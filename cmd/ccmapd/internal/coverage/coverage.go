@@ -16,7 +16,7 @@ import (
 	"strings"
 
 	"github.com/ccmapd/ccmapd/ccmap"
-	"github.com/ccmapd/ccmapd/valueprof/gocover"
+	"github.com/ccmapd/ccmapd/cmd/ccmapd/internal/gocover"
 )
 
 // ErrNoCounters means that a directory has the description of a program but no counters:

@@ -13,8 +13,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/ccmapd/ccmapd/ccmap"
+	"github.com/ccmapd/ccmapd/cmd/ccmapd/internal/gocover"
 	"github.com/ccmapd/ccmapd/export"
-	"github.com/ccmapd/ccmapd/valueprof/gocover"
 )
 
 // program returns a program of one package and one file.

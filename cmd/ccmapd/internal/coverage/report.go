@@ -6,9 +6,9 @@ import (
 	"slices"
 
 	"github.com/ccmapd/ccmapd/ccmap"
+	"github.com/ccmapd/ccmapd/cmd/ccmapd/internal/gocover"
 	"github.com/ccmapd/ccmapd/internal/figure"
 	"github.com/ccmapd/ccmapd/internal/terminal"
-	"github.com/ccmapd/ccmapd/valueprof/gocover"
 )
 
 // Stats say how much of the coverage files was imported.

@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	"github.com/ccmapd/ccmapd/ccmap"
-	"github.com/ccmapd/ccmapd/valueprof/gocover"
+	"github.com/ccmapd/ccmapd/cmd/ccmapd/internal/gocover"
 )
 
 // sources finds source files. Coverage files have import paths: "m/a/b.go" is a/b.go in the

@@ -3,7 +3,7 @@ package gocover_test
 import (
 	"fmt"
 
-	"github.com/ccmapd/ccmapd/valueprof/gocover"
+	"github.com/ccmapd/ccmapd/cmd/ccmapd/internal/gocover"
 )
 
 // ReadDir returns a function as blocks with their counts. The source explains the
