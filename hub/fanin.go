@@ -59,8 +59,8 @@ func (h *Hub) faninFile(r *http.Request, t token) (*fanin.File, error) {
 	return is.fanin()
 }
 
-// bodyOf reads the hash of a code; 0 for none.
-func bodyOf(text string) (uint64, error) {
+// bodyOf reads the hash of a code as a table of methods has it; 0 for none.
+func bodyOf(text string) (uint32, error) {
 	if text == "" {
 		return 0, nil
 	}
@@ -68,7 +68,7 @@ func bodyOf(text string) (uint64, error) {
 	if err != nil {
 		return 0, refuse(http.StatusBadRequest, "body %.20q is no number in hex", text)
 	}
-	return body, nil
+	return fanin.BodyOf(body), nil
 }
 
 // faninOfMethods sends the fan-in of the methods that the body of a request lists, page by page.

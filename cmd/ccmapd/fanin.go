@@ -218,8 +218,8 @@ func methodOf(c fanin.Choice, names *ccmap.Names) fanInMethod {
 
 func nameOf(k fanin.Key) fanInName {
 	n := fanInName{Method: k.Name, Signature: k.Signature}
-	if k.Body != 0 && k.Body != ccmap.MixedBodies {
-		n.Body = fmt.Sprintf("%016x", k.Body)
+	if k.Body != 0 && k.Body != fanin.Mixed {
+		n.Body = fmt.Sprintf("%08x", k.Body)
 	}
 	return n
 }
@@ -238,7 +238,7 @@ func callerOf(c fanin.Caller, names *ccmap.Names) fanInCaller {
 	if !known {
 		return is
 	}
-	if m := names.At(id); m.Body == c.Body {
+	if m := names.At(id); fanin.BodyOf(m.Body) == c.Body {
 		is.File, is.Line = m.File, names.Line(ccmap.Frame{Method: id, Offset: c.Offset})
 		is.location = m.File + m.Coordinate.Format(c.Offset)
 	}

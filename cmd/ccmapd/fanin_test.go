@@ -94,7 +94,7 @@ func TestFanInOfHub(t *testing.T) {
 			t.Errorf("%s asks for %s", args, got)
 		}
 	}
-	hubWithFanIn(t, []byte("ccFi\x02no such file"), "", &asked)
+	hubWithFanIn(t, []byte("ccFi\x03no such file"), "", &asked)
 	for _, args := range []string{"fanin @hub/build:web", "fanin " + own + " --shared @hub/build:web", "contexts " + own + " area --shared @hub/build:web", "fanin @hub/build:other area"} {
 		var out bytes.Buffer
 		if code := run(strings.Fields(args), strings.NewReader(""), &out, &out); code != exitFailed || !strings.Contains(out.String(), "damaged") {
@@ -159,7 +159,7 @@ func TestFanInByDefault(t *testing.T) {
 		{"hints @web", of("web", whole, 200), "No hints", "left out"},
 		{"contexts @web area", of("web", nil, 404), "web.Shape.area", "fleet"},
 		{"contexts @web area", of("web", nil, 503), "What the fleet knows of the callers is left out: ", "whole fleet"},
-		{"contexts @web area", of("web", []byte("ccFi\x02no such file"), 200), "left out: read the whole fleet: damaged", "called from"},
+		{"contexts @web area", of("web", []byte("ccFi\x03no such file"), 200), "left out: read the whole fleet: damaged", "called from"},
 		{"contexts @web area", of("web", []byte("ccFi\x01no such file"), 200), "left out: read the whole fleet: file of fan-in of another version: it is of version 1", "called from"},
 		{"hints @web --mode 0", of("web", whole, 200), "compiled after 0.1 of the usual calls", "left out"},
 		{"hints @web --mode 0", of("web", nil, 503), "What the fleet knows of the callers is left out: ", ""},

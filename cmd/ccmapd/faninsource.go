@@ -296,7 +296,7 @@ func methodsOf(names *ccmap.Names, contexts []query.Context) (keys []fanin.Key) 
 	seen := make(map[ccmap.MethodID]bool)
 	for _, c := range contexts {
 		if m := names.At(c.Method); !seen[c.Method] {
-			keys = append(keys, fanin.Key{Name: m.Name, Signature: m.Signature, Body: m.Body})
+			keys = append(keys, fanin.KeyOf(m))
 		}
 		seen[c.Method] = true
 	}

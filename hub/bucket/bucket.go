@@ -62,11 +62,11 @@ const mostKey = 512 // bytes
 // separated by slashes. None begins with a point: those of a directory's own files do.
 func checkKey(key string) error {
 	if len(key) > mostKey {
-		return fmt.Errorf("key of %d bytes is too long", len(key))
+		return fmt.Errorf("key of %d bytes is too long: at most %d", len(key), mostKey)
 	}
 	for name := range strings.SplitSeq(key, "/") {
 		if name == "" || name[0] == '.' || strings.ContainsFunc(name, foreign) {
-			return fmt.Errorf("%q is not a key", key)
+			return fmt.Errorf("%q is not a key: use small letters, digits, ., _ and -, separated by slashes", key)
 		}
 	}
 	return nil

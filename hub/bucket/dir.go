@@ -121,7 +121,7 @@ func (d *Dir) open(key string) (*os.File, int64, error) {
 	}
 	info, err := f.Stat()
 	if err == nil && !info.Mode().IsRegular() {
-		err = errors.New("not a regular file")
+		err = errors.New("it is not a regular file: remove it, nothing but a hub may write there")
 	}
 	if err != nil {
 		f.Close()
@@ -185,7 +185,7 @@ func (d *Dir) link(temp, key string) error {
 			return err
 		}
 	}
-	return errors.New("its directory is removed again and again")
+	return errors.New("its directory is removed again and again: nothing but hubs may write there")
 }
 
 func (d *Dir) replace(ctx context.Context, temp, key string, c Condition) error {
@@ -223,7 +223,7 @@ func (d *Dir) lock() (unlock func(), err error) {
 	}
 	if err != nil {
 		f.Close()
-		return nil, fmt.Errorf("lock: %w", err)
+		return nil, fmt.Errorf("lock %s: %w: the file system must be local", lockName, err)
 	}
 	return func() { f.Close() }, nil
 }

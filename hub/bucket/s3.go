@@ -100,7 +100,7 @@ func (s *S3) Range(ctx context.Context, key string, offset, size int64) ([]byte,
 		return nil, fmt.Errorf("get %s: %w", key, explain(err))
 	}
 	if int64(body.Len()) != size {
-		return nil, fmt.Errorf("get %s: the answer has %d bytes, not %d from %d on", key, body.Len(), size, offset)
+		return nil, fmt.Errorf("get %s: the answer has %d bytes, not %d from %d on: see whether the store has the whole object, or a proxy cuts answers", key, body.Len(), size, offset)
 	}
 	return body.Bytes(), nil
 }
@@ -120,7 +120,7 @@ func (s *S3) Put(ctx context.Context, key string, body []byte, c Condition) erro
 	}
 	info, err := s.client.PutObject(ctx, s.bucket, s.prefix+key, bytes.NewReader(body), int64(len(body)), o)
 	if err == nil && info.ETag == "" {
-		err = errors.New("the answer has no tag: it may be a failure in a success")
+		err = errNoTag
 	}
 	if err = explain(err); errors.Is(err, ErrNotFound) && c.Tag != "" {
 		err = ErrCondition
@@ -131,6 +131,10 @@ func (s *S3) Put(ctx context.Context, key string, body []byte, c Condition) erro
 	return nil
 }
 
+// errNoTag is the error of a write that nobody knows the outcome of: a store may answer 200 and then say that it failed.
+var errNoTag = errors.New("the store has answered 200 without an ETag, so nothing counts as written: it is tried again; " +
+	"if that goes on, find what drops the header, or use a store that sends it")
+
 // List implements [Bucket].
 func (s *S3) List(ctx context.Context, prefix string) iter.Seq2[Entry, error] {
 	return func(yield func(Entry, error) bool) {
@@ -139,7 +143,7 @@ func (s *S3) List(ctx context.Context, prefix string) iter.Seq2[Entry, error] {
 		o := minio.ListObjectsOptions{Prefix: s.prefix + prefix, Recursive: true}
 		for object := range s.client.ListObjects(ctx, s.bucket, o) {
 			if object.Err != nil {
-				yield(Entry{}, fmt.Errorf("list %s: %w", prefix, object.Err))
+				yield(Entry{}, fmt.Errorf("list %s: %w", prefix, explain(object.Err)))
 				return
 			}
 			if strings.HasSuffix(object.Key, "/") {
@@ -167,18 +171,33 @@ func (s *S3) Delete(ctx context.Context, key string) error {
 	return nil
 }
 
-// explain wraps the errors of this package around those of the client. A store may say in an answer of status 200 that
-// a condition failed: the code decides.
+// cures says what to do about an error that asking again does not mend, by its code.
+var cures = map[string]string{
+	minio.NoSuchBucket:             "make the bucket, or mend --bucket: the hub makes none",
+	"AccessDenied":                 "give the keys the rights in packaging/hub/policy.json",
+	"InvalidAccessKeyId":           "see AWS_ACCESS_KEY_ID, or the file of AWS_SHARED_CREDENTIALS_FILE",
+	"SignatureDoesNotMatch":        "see AWS_SECRET_ACCESS_KEY, or the file of AWS_SHARED_CREDENTIALS_FILE",
+	"AuthorizationHeaderMalformed": "name the region of the bucket: --region",
+	"PermanentRedirect":            "name the host of the bucket's region: --s3 and --region",
+	"RequestTimeTooSkewed":         "set the clock of this machine",
+	"NotImplemented":               "name a store that knows conditions of writes, or a directory",
+}
+
+// explain wraps the errors of this package around those of the client, and says what to do. A store may say in an answer
+// of status 200 that a condition failed: the code decides.
 func explain(err error) error {
 	if err == nil {
 		return nil
 	}
-	switch answer := minio.ToErrorResponse(err); {
+	answer := minio.ToErrorResponse(err)
+	switch {
 	case answer.Code == minio.NoSuchKey, answer.StatusCode == http.StatusNotFound && answer.Code != minio.NoSuchBucket:
 		return fmt.Errorf("%w: %w", ErrNotFound, err)
 	case answer.Code == minio.PreconditionFailed, answer.StatusCode == http.StatusPreconditionFailed,
 		answer.Code == "ConditionalRequestConflict":
 		return fmt.Errorf("%w: %w", ErrCondition, err)
+	case cures[answer.Code] != "":
+		return fmt.Errorf("%w: %s", err, cures[answer.Code])
 	}
 	return err
 }

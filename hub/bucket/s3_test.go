@@ -35,6 +35,18 @@ func TestRefusedByS3(t *testing.T) {
 	}
 }
 
+// TestCures: an error that asking again does not mend says what to do.
+func TestCures(t *testing.T) {
+	t.Parallel()
+	for code, cure := range cures {
+		answer := minio.ErrorResponse{StatusCode: http.StatusForbidden, Code: code, Message: "no"}
+		err := explain(answer)
+		if !strings.Contains(err.Error(), cure) || !errors.As(err, new(minio.ErrorResponse)) || errors.Is(err, ErrNotFound) || errors.Is(err, ErrCondition) {
+			t.Errorf("%s: %v", code, err)
+		}
+	}
+}
+
 // TestFailureInSuccess: a write is not taken for done by its status alone.
 func TestFailureInSuccess(t *testing.T) {
 	t.Setenv("AWS_ACCESS_KEY_ID", "tester")
@@ -51,8 +63,8 @@ func TestFailureInSuccess(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := s.Put(t.Context(), "failed", []byte("x"), Condition{Absent: true}); err == nil {
-		t.Error("a failure in an answer of status 200 is a success")
+	if err := s.Put(t.Context(), "failed", []byte("x"), Condition{Absent: true}); !errors.Is(err, errNoTag) {
+		t.Errorf("a failure in an answer of status 200: %v, want %v", err, errNoTag)
 	}
 	if err := s.Put(t.Context(), "done", []byte("x"), Condition{Absent: true}); err != nil {
 		t.Error(err)

@@ -23,8 +23,29 @@ const MostCallers = 20
 // Key is a method, in any process.
 type Key struct {
 	Name, Signature string
-	Body            uint64 // hash of its code; 0: not known
+	Body            uint32 // of its code, see BodyOf; 0: not known
 }
+
+// Mixed is the Body of a method that had several codes.
+const Mixed uint32 = math.MaxUint32
+
+// BodyOf returns what a key has of a [ccmap.Method.Body]: 32 bits. They are compared for methods of one name and
+// signature alone, so one changed method of four billion is taken for unchanged.
+func BodyOf(body uint64) uint32 {
+	switch half := uint32(body) ^ uint32(body>>32); {
+	case body == 0:
+		return 0
+	case body == ccmap.MixedBodies:
+		return Mixed
+	case half == 0, half == Mixed:
+		return 1
+	default:
+		return half
+	}
+}
+
+// KeyOf returns the key of a method.
+func KeyOf(m ccmap.Method) Key { return Key{m.Name, m.Signature, BodyOf(m.Body)} }
 
 func (k Key) compare(o Key) int {
 	return cmp.Or(cmp.Compare(k.Name, o.Name), cmp.Compare(k.Signature, o.Signature), cmp.Compare(k.Body, o.Body))
@@ -64,8 +85,7 @@ type Entry struct {
 // Keys returns the keys of all methods of a profile, in order.
 func Keys(s *ccmap.Snapshot) (all []Key) {
 	for p := range s.Methods() {
-		m := p.Method()
-		all = append(all, Key{m.Name, m.Signature, m.Body})
+		all = append(all, KeyOf(p.Method()))
 	}
 	slices.SortFunc(all, Key.compare)
 	return slices.Compact(all)
@@ -74,10 +94,7 @@ func Keys(s *ccmap.Snapshot) (all []Key) {
 // Of returns the entries of all methods of a profile, in order.
 func Of(s *ccmap.Snapshot) List {
 	names := s.Names()
-	keyOf := func(id ccmap.MethodID) Key {
-		m := names.At(id)
-		return Key{m.Name, m.Signature, m.Body}
-	}
+	keyOf := func(id ccmap.MethodID) Key { return KeyOf(names.At(id)) }
 	var all List
 	for p := range s.Methods() {
 		e := Entry{Key: keyOf(p.ID())}

@@ -88,6 +88,27 @@ func TestManyCallers(t *testing.T) {
 	}
 }
 
+// TestBodyOf: what is not known and what is mixed stay so, and nothing else becomes either.
+func TestBodyOf(t *testing.T) {
+	t.Parallel()
+	if BodyOf(0) != 0 || BodyOf(ccmap.MixedBodies) != Mixed {
+		t.Errorf("not known: %x, mixed: %x", BodyOf(0), BodyOf(ccmap.MixedBodies))
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		half := rapid.Uint32().Draw(t, "half")
+		bodies := []uint64{rapid.Uint64Range(1, ccmap.MixedBodies-1).Draw(t, "body"), uint64(half)<<32 | uint64(^half)}
+		if half != 0 {
+			bodies = append(bodies, uint64(half)<<32|uint64(half))
+		}
+		for _, body := range bodies {
+			is := BodyOf(body)
+			if body != ccmap.MixedBodies && (is == 0 || is == Mixed || BodyOf(uint64(is)) != is) {
+				t.Fatalf("%x becomes %x", body, is)
+			}
+		}
+	})
+}
+
 // TestBetter: more samples win, and one's own where they are about equal.
 func TestBetter(t *testing.T) {
 	t.Parallel()

@@ -12,7 +12,6 @@ import (
 
 	"github.com/klauspost/compress/zstd"
 
-	"github.com/ccmapd/ccmapd/ccmap"
 	"github.com/ccmapd/ccmapd/internal/cursor"
 )
 
@@ -24,7 +23,7 @@ import (
 //	blocks                     64 methods each, see appendBlock; callers are numbers of methods of the file
 const (
 	magic     = "ccFi"
-	version   = 2
+	version   = 3
 	headSize  = 13
 	blockSize = 64
 	mostBlock = 16 << 20 // bytes, decompressed, and of its keys
@@ -89,11 +88,11 @@ func appendKey(dst []byte, k Key) []byte {
 	for _, text := range []string{k.Name, k.Signature} {
 		dst = append(binary.AppendUvarint(dst, uint64(len(text))), text...)
 	}
-	return binary.LittleEndian.AppendUint64(dst, k.Body)
+	return binary.LittleEndian.AppendUint32(dst, k.Body)
 }
 
 func readKey(c *cursor.Cursor) Key {
-	return Key{Name: string(c.Bytes(c.Uleb())), Signature: string(c.Bytes(c.Uleb())), Body: c.U64()}
+	return Key{Name: string(c.Bytes(c.Uleb())), Signature: string(c.Bytes(c.Uleb())), Body: c.U32()}
 }
 
 // File is a file of fan-in in memory. Any goroutine may call its methods.
@@ -187,7 +186,7 @@ func (f *File) Load(k Key) (FanIn, bool, error) {
 // WithCode returns the entries of methods of which the file has the same code.
 func (f *File) WithCode(methods []Key) (found List, err error) {
 	for _, k := range methods {
-		if k.Body == 0 || k.Body == ccmap.MixedBodies {
+		if k.Body == 0 || k.Body == Mixed {
 			continue
 		}
 		is, known, err := f.Load(k)

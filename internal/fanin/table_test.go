@@ -13,7 +13,7 @@ import (
 func lists(t *rapid.T) List {
 	all := make(map[Key]Entry)
 	for range rapid.IntRange(0, 6).Draw(t, "methods") {
-		k := Key{Name: rapid.SampledFrom([]string{"A", "B", "C"}).Draw(t, "name"), Body: rapid.Uint64Range(0, 2).Draw(t, "body")}
+		k := Key{Name: rapid.SampledFrom([]string{"A", "B", "C"}).Draw(t, "name"), Body: rapid.Uint32Range(0, 2).Draw(t, "body")}
 		n := rapid.Uint64Range(0, 500).Draw(t, "samples")
 		e := Entry{Key: k, FanIn: FanIn{Samples: n, Other: n}}
 		if n > 0 {
@@ -69,7 +69,7 @@ func TestChoose(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		own, shared := lists(t), lists(t)
-		k := Key{Name: rapid.SampledFrom([]string{"A", "B", "C", "D"}).Draw(t, "asked"), Body: rapid.Uint64Range(0, 3).Draw(t, "code")}
+		k := Key{Name: rapid.SampledFrom([]string{"A", "B", "C", "D"}).Draw(t, "asked"), Body: rapid.Uint32Range(0, 3).Draw(t, "code")}
 		_, isOwn := own.Find(k)
 		_, isShared := shared.Find(k)
 		c, known := Choose(k, own, shared)

@@ -97,7 +97,7 @@ func (c *Cached) Profile() *ccmap.Snapshot { return c.profile }
 // FanIn is for a VM's inliner: from how many places the earlier run has called a method, 21 if from more than 20, and in
 // how many samples. It is not known of a method that the run has not met, or that has other code now.
 func (c *Cached) FanIn(m ccmap.Method) (places int, samples int64, known bool) {
-	e, known := c.fanIn().Find(fanin.Key{Name: m.Name, Signature: m.Signature, Body: m.Body})
+	e, known := c.fanIn().Find(fanin.KeyOf(m))
 	return int(e.Callers), int64(e.Samples), known
 }
 
