@@ -115,22 +115,36 @@ const blindLimit = 10
 // about the program. Such a profile is never said to have converged.
 func (b Blind) Misleads() bool { return b.Truncated > blindLimit || b.Unknown > blindLimit }
 
-// Blind returns how much of the profile cannot be attributed. It takes one walk
-// through all nodes.
+// Blind returns how much of the profile cannot be attributed. The first call takes one walk
+// through all nodes, if there is any such code.
 func (s *Snapshot) Blind() Blind {
+	s.blind.once.Do(func() { s.blind.Blind = s.findBlind() })
+	return s.blind.Blind
+}
+
+func (s *Snapshot) findBlind() Blind {
+	names, some := pseudoNames(s.names)
+	if !some {
+		return Blind{}
+	}
+	of := func(m MethodID) string {
+		if m == NoMethod {
+			return ""
+		}
+		return names[m]
+	}
 	var truncated, unknown Counters
 	below := make([]bool, s.Len()) // by node: at or below a truncated stack's root
-	names := pseudoNames(s.names)
 	for n := range s.Nodes() {
-		below[n.ID] = names[n.Method] == TruncatedName || n.ID > 0 && below[n.Parent]
+		below[n.ID] = of(n.Method) == TruncatedName || n.ID > 0 && below[n.Parent]
 		if below[n.ID] {
 			truncated = truncated.Add(n.Self)
 		}
 		innermost := n
-		for innermost.ID > 0 && (innermost.Method == NoMethod || names[innermost.Method] == KernelName) {
+		for innermost.ID > 0 && (innermost.Method == NoMethod || of(innermost.Method) == KernelName) {
 			innermost = s.Node(innermost.Parent)
 		}
-		if names[innermost.Method] == UnknownName {
+		if of(innermost.Method) == UnknownName {
 			unknown = unknown.Add(n.Self)
 		}
 	}
@@ -149,15 +163,17 @@ func (s *Snapshot) percent(c Counters) float64 {
 	return 100 * float64(part) / float64(whole)
 }
 
-// pseudoNames returns the names of the pseudo methods. A pseudo method with a signature, such as
-// the unknown code of one file or a system call, has an id of its own.
-func pseudoNames(names *Names) map[MethodID]string {
-	found := make(map[MethodID]string)
-	for id := range MethodID(names.Len()) {
-		switch name := names.At(id).Name; name {
-		case TruncatedName, KernelName, UnknownName:
+// pseudoNames returns the names of the pseudo methods, by id, and whether there are any that are blind. A pseudo method
+// with a signature, such as the unknown code of one file or a system call, has an id of its own.
+func pseudoNames(names *Names) (found []string, some bool) {
+	found = make([]string, names.Len())
+	for id := range found {
+		switch name := names.At(MethodID(id)).Name; name {
+		case TruncatedName, UnknownName:
+			found[id], some = name, true
+		case KernelName:
 			found[id] = name
 		}
 	}
-	return found
+	return found, some
 }

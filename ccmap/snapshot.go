@@ -58,6 +58,10 @@ type Snapshot struct {
 		once sync.Once
 		sums []Counters
 	}
+	blind struct {
+		once sync.Once
+		Blind
+	}
 }
 
 // Snapshot returns the map as it is. The writer calls it, and may go on while

@@ -29,6 +29,9 @@ With METHOD the tree has what it calls, from the outermost frames of the method:
 sample counts once. With --invert it has its callers, or without METHOD the callers of
 all methods that samples were taken in. METHOD may be a path, 'A > B > C'.
 
+With --by activations a frame is as wide as the calls that samples have seen of it and
+below it, so that what is called often can be told from what takes long.
+
 In JSON frames are columns, parents first, and each has an id: the same in every
 snapshot, and in builds whose names and calls are the same.
 docs/formats.md explains the JSON.`,
@@ -40,7 +43,7 @@ docs/formats.md explains the JSON.`,
 	New: func() *Form {
 		var o FlameOptions
 		return &Form{
-			Params: flameParams(&o, Param{Name: "invert", Value: &o.Invert, Help: "show callers, not callees"}),
+			Params: flameParams(&o, widestBy, Param{Name: "invert", Value: &o.Invert, Help: "show callers, not callees"}),
 			Answer: func(a About) (v View, err error) {
 				if a.Text != "" {
 					if o.Focus, err = focusOf(a); err != nil {
@@ -60,10 +63,13 @@ const (
 	mostFrames  = 100_000
 )
 
+// widestBy is what may be the width of frames of one profile. Changes are tested by the first two alone.
+var widestBy = []compare.Weight{compare.ByTime, compare.BySamples, compare.ByActivations}
+
 // flameParams are the parameters of a graph, and others.
-func flameParams(o *FlameOptions, others ...Param) []Param {
+func flameParams(o *FlameOptions, by []compare.Weight, others ...Param) []Param {
 	o.Width, o.Frames = usualWidth, usualFrames
-	words := []string{compare.ByTime.String(), compare.BySamples.String()}
+	words := list(by, compare.Weight.String)
 	return append([]Param{
 		{Name: "by", Value: &o.By, Words: words, Help: "width is `BY` " + terminal.OrList(words)},
 		{Name: "width", Value: &o.Width, Least: 1, Most: 1 << 20, Help: "sum up frames of less than 1/`N` of the whole"},
@@ -84,7 +90,7 @@ func focusOf(a About) (*query.Query, error) {
 type FlameOptions struct {
 	Focus  *query.Query   // made for the snapshot of the profile; nil: the whole profile
 	Invert bool           // to the callers; else to the callees
-	By     compare.Weight // ByTime or BySamples
+	By     compare.Weight // ByTime, BySamples or, of one profile, ByActivations
 	Width  uint           // frames under 1/Width of the root are summed up; 0: 100
 	Frames uint           // at most; if there are more, Width is halved. 0: 8,192
 	Root   string         // id of the frame to begin with, in hexadecimal; "": the root
@@ -93,7 +99,7 @@ type FlameOptions struct {
 // Flame is a tree of calls, laid out as a flame graph and cut to what is wide enough to be seen.
 //
 // Frames are parents first; siblings are in the order of their width. The total of a frame is its own, of its
-// children and of the rest, in samples and time.
+// children and of the rest, in samples and time; in activations only if they are the width.
 type Flame struct {
 	Width int // frames of less than 1/Width were summed up
 
@@ -108,8 +114,11 @@ type Flame struct {
 // NewFlame lays out a flame graph. The errors have the codes of [ErrorOf].
 func NewFlame(p *Profile, o FlameOptions) (*Flame, error) {
 	v := &Flame{profile: p, measure: p.measureBy(o.By), options: o}
-	f := &forest{lexicon: newLexicon(), up: o.Invert, whole: o.Focus == nil}
-	t := newTrunk(p.Snapshot, f.lexicon)
+	f := &forest{lexicon: newLexicon(), up: o.Invert, whole: o.Focus == nil, calls: v.measure.calls}
+	t := newTrunk(p.Snapshot, f.lexicon, !o.Invert)
+	if f.calls {
+		t.sumCalls()
+	}
 	f.trunks, v.of = []*trunk{t}, f.lexicon
 	switch {
 	case o.Focus != nil:
@@ -121,12 +130,9 @@ func NewFlame(p *Profile, o FlameOptions) (*Flame, error) {
 			t.roots = append(t.roots, spot{at, end.ID})
 		}
 	case o.Invert:
-		t.roots = t.selves()
+		t.roots = t.selves(f.calls)
 	default:
 		t.roots = []spot{{}}
-	}
-	if !o.Invert {
-		t.link()
 	}
 	root, err := f.rootOf(o.Root)
 	if err != nil {
@@ -137,10 +143,13 @@ func NewFlame(p *Profile, o FlameOptions) (*Flame, error) {
 	return v, nil
 }
 
-// measureBy returns the measure of a profile by time, if it has any, or by samples.
+// measureBy returns the measure of a profile by time, if it has any, by samples, or by calls.
 func (p *Profile) measureBy(w compare.Weight) measure {
-	if w == compare.BySamples {
+	switch w {
+	case compare.BySamples:
 		return measure{total: p.Total().Samples, unit: ccmap.SampleCount}
+	case compare.ByActivations:
+		return measure{total: p.Total().Activations, calls: true, unit: ccmap.NewUnit(w.String(), ccmap.SampleCount.Base())}
 	}
 	return p.measure
 }
@@ -196,13 +205,14 @@ const wholeTitle = "(all)"
 
 var flameColumns = columns[*Flame]{
 	profileMember(func(v *Flame) *Profile { return v.profile }),
-	col("", "by", "what width is: time or samples", func(v *Flame) string { return v.options.By.String() }),
+	col("", "by", "what width is: time, samples or activations", func(v *Flame) string { return v.options.By.String() }),
 	col("", "focus,omitempty", "the method or path that the graph begins with", func(v *Flame) string { return v.options.focus() }),
 	col("", "invert,omitempty", "frames are above their callees: the graph has callers", func(v *Flame) bool { return v.options.Invert }),
 	col("", "width", "frames of less than this part of the root are summed up, as its divisor", func(v *Flame) count { return count(v.Width) }),
 	col("", "narrowed,omitempty", "there were too many frames: width is less than was asked for", func(v *Flame) bool { return v.cut }),
 	array("methods", "of the frames", methodNameColumns, func(_ *Profile, v *Flame) []ccmap.Method { return v.methods() }),
 	object("frames", "columns of the frames, parents first, siblings by width", frameColumns, func(_ *Profile, v *Flame) **Flame { return &v }),
+	col("", "notes,omitempty", "what the graph sums up, or cannot tell", (*Flame).notes),
 }
 
 // methods returns the methods that the frames name by number; 0 is the root of the tree.
@@ -275,11 +285,11 @@ func (b bar) callOffset() int64 {
 }
 
 var frameColumns = append(placement(func(v *Flame) []bar { return v.bars }),
-	col("cum", "value", "width, in the profile's unit or samples", func(v *Flame) []int64 { return v.values(func(b bar) ccmap.Counters { return b.total[0] }) }),
+	col("cum", "value", "width, in the profile's unit, samples or activations", func(v *Flame) []int64 { return v.values(func(b bar) ccmap.Counters { return b.total[0] }) }),
 	col("self", "self", "part of value that ends here: sampled in the frame or, inverted, called by nothing", func(v *Flame) []int64 { return v.values(func(b bar) ccmap.Counters { return b.self[0] }) }),
 	col("", "rest", "part of value in frames that are too narrow", func(v *Flame) []int64 { return v.values(func(b bar) ccmap.Counters { return b.rest[0] }) }),
 	col("samples", "samples", "samples in the frame and below", func(v *Flame) []int64 { return list(v.bars, func(b bar) int64 { return b.total[0].Samples }) }),
-	col("activations", "activations", "calls that samples have seen: exact, or a lower bound", func(v *Flame) []int64 { return list(v.bars, func(b bar) int64 { return b.total[0].Activations }) }),
+	col("activations", "activations", "calls that samples have seen: exact, or a lower bound", func(v *Flame) []int64 { return list(v.bars, v.calls) }),
 	col("share", "", "share of the graph", func(*Flame) percent { return 0 }),
 	col("path", "", "the frame, below its caller", func(*Flame) string { return "" }),
 	col("location", "", "place of the call", func(*Flame) string { return "" }),
@@ -289,6 +299,14 @@ var flameLayout = layout("cum share path", "cum self share samples activations p
 
 func (v *Flame) values(of func(bar) ccmap.Counters) []int64 {
 	return list(v.bars, func(b bar) int64 { return v.measure.of(of(b)) })
+}
+
+// calls returns the activations of a frame alone.
+func (v *Flame) calls(b bar) int64 {
+	if v.measure.calls {
+		return b.self[0].Activations
+	}
+	return b.total[0].Activations
 }
 
 // title names a frame.
@@ -313,7 +331,7 @@ func (v *Flame) Text(w io.Writer, o TextOptions) error {
 	for i, b := range v.bars {
 		row := v.cells(b.total[0])
 		row["self"], row["samples"] = v.measure.format(b.self[0]), v.profile.formatSamples(b.total[0].Samples)
-		row["activations"] = v.profile.formatActivations(b.total[0].Activations)
+		row["activations"] = v.profile.formatActivations(v.calls(b))
 		row["path"] = indent(b.depth) + v.title(i)
 		row["location"] = v.location(b)
 		s.add(row)
@@ -372,6 +390,9 @@ func (v *Flame) notes() (notes []string) {
 	}
 	if v.options.Focus != nil {
 		notes = append(notes, v.profile.lowerBounds("These frames")...)
+	}
+	if v.measure.calls && !v.profile.ActivationsExact() {
+		notes = append(notes, "Activations are lower bounds, not numbers of calls.")
 	}
 	return slices.Clip(notes)
 }

@@ -12,6 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/ccmapd/ccmapd/ccmap"
+	"github.com/ccmapd/ccmapd/ccmap/compare"
 	"github.com/ccmapd/ccmapd/ccmap/query"
 	"github.com/ccmapd/ccmapd/internal/profiletest"
 )
@@ -28,8 +29,12 @@ type stack struct {
 	self   int64
 }
 
-// stacksOf reads all stacks of a profile, node by node.
+// stacksOf reads all stacks of a profile with their time, node by node.
 func stacksOf(s *ccmap.Snapshot) (all []stack) {
+	return stacksBy(s, func(c ccmap.Counters) int64 { return c.Time })
+}
+
+func stacksBy(s *ccmap.Snapshot, by func(ccmap.Counters) int64) (all []stack) {
 	for n := range s.Nodes() {
 		var frames []stackFrame
 		for at := n; at.ID != 0; at = s.Node(at.Parent) {
@@ -38,7 +43,7 @@ func stacksOf(s *ccmap.Snapshot) (all []stack) {
 			}
 		}
 		slices.Reverse(frames)
-		all = append(all, stack{frames, n.Self.Time})
+		all = append(all, stack{frames, by(n.Self)})
 	}
 	return all
 }
@@ -128,6 +133,10 @@ func bruteBelow(stacks []stack, prefix []stackFrame, whole, width int64) []line 
 
 // linesOf lists the frames of a graph that begins with a prefix.
 func linesOf(t *rapid.T, v *Flame, prefix []stackFrame) (lines []line) {
+	by := v.measure.of
+	if !v.measure.calls {
+		by = func(c ccmap.Counters) int64 { return c.Time }
+	}
 	paths := make([][]stackFrame, len(v.bars))
 	for i, b := range v.bars {
 		if paths[i] = prefix; i > 0 {
@@ -136,7 +145,7 @@ func linesOf(t *rapid.T, v *Flame, prefix []stackFrame) (lines []line) {
 			}
 			paths[i] = append(slices.Clip(paths[b.parent]), stackFrame{v.of.methods[b.method].Name, b.offset})
 		}
-		lines = append(lines, line{fmt.Sprint(paths[i]), b.total[0].Time, b.self[0].Time, b.rest[0].Time, b.more})
+		lines = append(lines, line{fmt.Sprint(paths[i]), by(b.total[0]), by(b.self[0]), by(b.rest[0]), b.more})
 	}
 	return lines
 }
@@ -177,6 +186,38 @@ func TestFlameIsABruteForceCut(t *testing.T) {
 		}
 		if below.bars[0].path != all.bars[i].path || below.bars[0].step != all.bars[i].step {
 			t.Fatalf("the id %s finds another frame", o.Root)
+		}
+	})
+}
+
+// TestFlameByActivations: a frame is as wide as the calls of it and of all below it, and what it has for itself are its
+// own calls: down and up, of the whole and of a method, whatever is cut.
+func TestFlameByActivations(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		names := ccmap.NewNames()
+		p := New("p", profiletest.Fold(profiletest.Samples(t, names), names))
+		o := FlameOptions{By: compare.ByActivations, Invert: rapid.Bool().Draw(t, "up"), Width: rapid.UintRange(1, 40).Draw(t, "width"), Frames: mostFrames}
+		var path []string
+		if rapid.Bool().Draw(t, "focus") {
+			path = []string{string(profiletest.Methods[rapid.IntRange(0, len(profiletest.Methods)-1).Draw(t, "name")])}
+			o.Focus = mustFocus(t, p, path)
+		}
+		stacks := turned(stacksBy(p.Snapshot, func(c ccmap.Counters) int64 { return c.Activations }), path, o.Invert)
+		v := mustFlame(t, p, o)
+		got, want := linesOf(t, v, nil), bruteBelow(stacks, nil, wholeOf(stacks), int64(o.Width))
+		for _, lines := range [][]line{got, want} {
+			for i := range lines {
+				lines[i].More = 0 // of the graph's, some have samples and no calls
+			}
+		}
+		if diff := gocmp.Diff(want, got); diff != "" {
+			t.Fatalf("the cut is not that of all calls (-want +got):\n%s", diff)
+		}
+		if len(path) == 0 && !o.Invert {
+			if of := v.measure.of(v.bars[0].total[0]); of != p.Total().Activations {
+				t.Fatalf("%d calls of %d", of, p.Total().Activations)
+			}
 		}
 	})
 }

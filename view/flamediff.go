@@ -31,7 +31,7 @@ docs/comparing.md explains the test, docs/formats.md the JSON.`,
 	New: func() *Form {
 		var o FlameOptions
 		return &Form{
-			Params: flameParams(&o),
+			Params: flameParams(&o, widestBy[:2]),
 			Answer: func(a About) (View, error) { return NewFlameDiff(a.Profiles[0], a.Profiles[1], o) },
 		}
 	},
@@ -62,9 +62,8 @@ func NewFlameDiff(a, b *Profile, o FlameOptions) (*FlameDiff, error) {
 	v := &FlameDiff{a: a, b: b, options: o, measure: [2]measure{a.measureBy(o.By), b.measureBy(o.By)}, found: found}
 	f := &forest{lexicon: newLexicon(), whole: true}
 	for _, p := range []*Profile{a, b} {
-		t := newTrunk(p.Snapshot, f.lexicon)
+		t := newTrunk(p.Snapshot, f.lexicon, true)
 		t.roots = []spot{{}}
-		t.link()
 		f.trunks = append(f.trunks, t)
 	}
 	root, err := f.rootOf(o.Root)

@@ -64,34 +64,48 @@ type trunk struct {
 	numbers     []uint32                  // of methods in the lexicon, by ccmap.MethodID
 	ids         map[uint32]ccmap.MethodID // the reverse: one of them
 	first, next []ccmap.NodeID            // child and sibling, by node, without positions; 0: none
+	calls       []int64                   // activations of a node and all below it, by node; nil: they are not the width
 	roots       []spot
 }
 
-func newTrunk(s *ccmap.Snapshot, l *lexicon) *trunk {
+// newTrunk returns the trunk of a snapshot, in one walk through its nodes. Down: its nodes know their children.
+func newTrunk(s *ccmap.Snapshot, l *lexicon, down bool) *trunk {
 	t := &trunk{Snapshot: s, numbers: make([]uint32, s.Names().Len()), ids: make(map[uint32]ccmap.MethodID)}
+	if down {
+		t.first, t.next = make([]ccmap.NodeID, t.Len()), make([]ccmap.NodeID, t.Len())
+	}
 	for n := range s.Nodes() {
-		if n.Method != ccmap.NoMethod && t.numbers[n.Method] == 0 {
+		if n.Method == ccmap.NoMethod {
+			continue
+		}
+		if t.numbers[n.Method] == 0 {
 			t.numbers[n.Method] = l.number(s.Names().At(n.Method))
 			t.ids[t.numbers[n.Method]] = n.Method
+		}
+		if down {
+			t.next[n.ID], t.first[n.Parent] = t.first[n.Parent], n.ID
 		}
 	}
 	return t
 }
 
-// link finds the children of all nodes.
-func (t *trunk) link() {
-	t.first, t.next = make([]ccmap.NodeID, t.Len()), make([]ccmap.NodeID, t.Len())
-	for n := range t.Nodes() {
-		if n.Method != ccmap.NoMethod {
-			t.next[n.ID], t.first[n.Parent] = t.first[n.Parent], n.ID
+// sumCalls adds up the activations below each node.
+func (t *trunk) sumCalls() {
+	t.calls = make([]int64, t.Len())
+	for id := t.Len() - 1; id >= 0; id-- {
+		n := t.Node(ccmap.NodeID(id))
+		t.calls[id] += n.Self.Activations
+		if id > 0 {
+			t.calls[n.Parent] += t.calls[id]
 		}
 	}
 }
 
-// selves returns the nodes where samples were taken. A position stands for its method.
-func (t *trunk) selves() (all []spot) {
+// selves returns the nodes where samples were taken, and if called is true those that were called. A position stands
+// for its method.
+func (t *trunk) selves(called bool) (all []spot) {
 	for n := range t.Nodes() {
-		if n.Self.Samples == 0 && n.Self.Time == 0 {
+		if n.Self.Samples == 0 && n.Self.Time == 0 && !(called && n.Self.Activations > 0) {
 			continue
 		}
 		at := n.ID
@@ -110,6 +124,7 @@ type forest struct {
 	trunks []*trunk
 	up     bool
 	whole  bool // the root is the whole profile, else some frames in it
+	calls  bool // activations are counted with those of all that is below
 }
 
 // branch is a frame of the tree, with the nodes that it stands for in each snapshot.
@@ -136,13 +151,20 @@ func (b *branch) add(side int, s spot, c ccmap.Counters) {
 	b.total[side] = b.total[side].Add(c)
 }
 
-// count returns the counters of a spot. Upwards from the whole profile, each sample is counted where it was taken.
+// count returns the counters of a spot. Upwards from the whole profile, each sample is counted where it was taken, and
+// each call where it was made.
 func (f *forest) count(t *trunk, s spot) ccmap.Counters {
 	if !f.up || !f.whole {
-		return t.Inclusive(s.of)
+		c := t.Inclusive(s.of)
+		if f.calls {
+			c.Activations = t.calls[s.of]
+		}
+		return c
 	}
 	self := t.Node(s.of).Self
-	self.Activations = 0
+	if !f.calls {
+		self.Activations = 0
+	}
 	return self
 }
 
@@ -298,7 +320,7 @@ func (f *forest) lineOf(call step) int32 {
 }
 
 // bar is a frame that is wide enough to be seen. Total is Self, the totals of the bars below it, and Rest, in samples
-// and time.
+// and time, and in activations if they are the width.
 type bar struct {
 	step
 	path   uint64
@@ -362,6 +384,7 @@ func (f *forest) bar(b *branch, p pruning) (bar, []*branch) {
 		for side := range c.total {
 			at.self[side].Samples -= c.total[side].Samples
 			at.self[side].Time -= c.total[side].Time
+			at.self[side].Activations -= c.total[side].Activations
 			if !kept {
 				at.rest[side] = at.rest[side].Add(c.total[side])
 			}
@@ -372,7 +395,9 @@ func (f *forest) bar(b *branch, p pruning) (bar, []*branch) {
 		return !kept
 	})
 	for side := range at.self {
-		at.self[side].Activations, at.rest[side].Activations = 0, 0 // calls of other methods
+		if !f.calls {
+			at.self[side].Activations, at.rest[side].Activations = 0, 0 // calls of other methods
+		}
 	}
 	slices.SortFunc(below, func(x, y *branch) int {
 		return cmp.Or(cmp.Compare(p.drawn(y.total), p.drawn(x.total)), f.compare(x.step, y.step))

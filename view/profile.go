@@ -76,8 +76,9 @@ func (p *Profile) countsSamples() bool {
 // measure is how hot code is measured in one profile: by weight or, if nothing has any,
 // by samples.
 type measure struct {
-	total    int64 // weight or samples
+	total    int64 // weight, samples or calls
 	weighted bool
+	calls    bool       // activations count, and not samples
 	unit     ccmap.Unit // of total
 }
 
@@ -98,7 +99,10 @@ func (m measure) by() compare.Weight {
 }
 
 func (m measure) of(c ccmap.Counters) int64 {
-	if m.weighted {
+	switch {
+	case m.calls:
+		return c.Activations
+	case m.weighted:
 		return c.Time
 	}
 	return c.Samples

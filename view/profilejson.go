@@ -93,7 +93,8 @@ var blindColumns = columns[ccmap.Blind]{
 
 // metaColumns describe a profile alone: they have what takes longer to find out.
 var metaColumns = append(profileColumns[:len(profileColumns):len(profileColumns)],
-	ofProfile("judgement,omitempty", "how far its figures can be trusted", (*Profile).judgement))
+	ofProfile("judgement,omitempty", "how far its figures can be trusted", (*Profile).judgement),
+	ofProfile("points,omitempty", "profile points that were counted, beside samples", func(p *Profile) count { return count(len(p.Points())) }))
 
 // JSON returns the description of the profile for encoding/json.
 func (p *Profile) JSON() any { return metaColumns.json(p, *p) }

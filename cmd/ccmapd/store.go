@@ -196,7 +196,7 @@ func (l *storeListFlags) run(env *environment) error {
 		return err
 	}
 	if l.asJSON {
-		return terminal.WriteJSON(env.stdout, storeList{entriesJSON(list.Entries), list.Skipped, list.Damage})
+		return terminal.WriteJSON(env.stdout, storeList{store.ListedOf(list.Entries), list.Skipped, list.Damage})
 	}
 	if len(list.Entries) == 0 {
 		_, err := fmt.Fprintln(env.stdout, "No stored profiles.")
@@ -207,78 +207,9 @@ func (l *storeListFlags) run(env *environment) error {
 
 // storeList is the JSON of store list.
 type storeList struct {
-	Entries []storedEntry `json:"entries"`
-	Skipped int           `json:"skipped"` // names that are no profiles
-	Damage  string        `json:"log_damage,omitempty"`
-}
-
-// storedEntry is a stored profile in JSON.
-type storedEntry struct {
-	Kind   string    `json:"kind"` // period, hour, day, best, phase-N or running
-	Target string    `json:"target"`
-	Event  string    `json:"event"`
-	Build  string    `json:"build"` // as its directory is called; of the log the whole id
-	From   time.Time `json:"from"`
-	To     time.Time `json:"to"`
-	Commit time.Time `json:"commit,omitzero"` // of the build's source
-	File   string    `json:"file,omitempty"`
-	Bytes  int64     `json:"bytes"`
-	Best   bool      `json:"best"` // it is the best file of its build
-
-	Interval time.Duration `json:"settled_interval_ns,omitempty"` // where the tuner had settled
-
-	UID     *int           `json:"uid,omitempty"` // of the user who may see it besides masters
-	GID     *int           `json:"gid,omitempty"`
-	Quality *storedQuality `json:"quality,omitempty"`
-}
-
-// storedQuality is a quality in JSON.
-type storedQuality struct {
-	Samples     int64    `json:"samples"`
-	Independent *float64 `json:"independent,omitempty"` // absent: too few verdicts
-	Settled     float64  `json:"settled_edges,omitempty"`
-	Pruned      float64  `json:"pruned_percent"`
-	Other       float64  `json:"other_percent"` // of the values at points
-	Truncated   float64  `json:"truncated_percent"`
-	Unaccounted float64  `json:"unaccounted_percent"`
-}
-
-func qualityJSON(q store.Quality) *storedQuality {
-	s := &storedQuality{
-		Samples: q.Samples, Settled: q.Settled, Pruned: 100 * q.Pruned, Other: 100 * q.Other,
-		Truncated: 100 * q.Truncated, Unaccounted: 100 * q.Unaccounted,
-	}
-	if q.Known {
-		s.Independent = &q.Independent
-	}
-	return s
-}
-
-func entriesJSON(entries []store.Entry) []storedEntry {
-	all := make([]storedEntry, len(entries))
-	for i, e := range entries {
-		all[i] = storedEntry{
-			Kind: kindOf(e), Target: e.Target, Event: e.Event, Build: e.Build, From: e.From, To: e.To, Commit: e.Commit,
-			File: e.Name, Bytes: e.Size, Best: e.Best, Interval: e.Interval,
-		}
-		if e.Owner.Traceable {
-			all[i].UID, all[i].GID = &e.Owner.UID, &e.Owner.GID
-		}
-		if e.Quality != nil {
-			all[i].Quality = qualityJSON(*e.Quality)
-		}
-	}
-	return all
-}
-
-func kindOf(e store.Entry) string {
-	switch e.Kind {
-	case store.KindPeriod:
-		return e.Level.String()
-	case store.KindPhase:
-		return fmt.Sprintf("%s-%d", e.Kind, e.Phase)
-	}
-	return string(e.Kind)
+	Entries []store.Listed `json:"entries"`
+	Skipped int            `json:"skipped"` // names that are no profiles
+	Damage  string         `json:"log_damage,omitempty"`
 }
 
 // printEntries prints a table of entries.
@@ -296,7 +227,7 @@ func printEntries(out *terminal.Printer, entries []store.Entry, all bool) error 
 			samples, pruned = figure.Count(q.Samples), percentOf(q.Pruned)
 		}
 		row := []string{
-			e.Target, e.Event, store.BuildName(e.Build), kindOf(e), e.From.Local().Format(time.DateTime),
+			e.Target, e.Event, store.BuildName(e.Build), e.Label(), e.From.Local().Format(time.DateTime),
 			figure.Time(int64(e.To.Sub(e.From).Round(time.Second))), samples, pruned, figure.SizeInColumn(e.Size), userOf(e.Owner),
 		}
 		if all {

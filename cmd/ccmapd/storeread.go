@@ -47,11 +47,11 @@ func noProfiles([]string) []string { return nil }
 
 // shownProfile is the JSON of store show.
 type shownProfile struct {
-	Name    string         `json:"name"`
-	Entries []storedEntry  `json:"entries"`
-	Unit    string         `json:"unit"`
-	Nodes   int            `json:"nodes"`
-	Quality *storedQuality `json:"quality"`
+	Name    string               `json:"name"`
+	Entries []store.Listed       `json:"entries"`
+	Unit    string               `json:"unit"`
+	Nodes   int                  `json:"nodes"`
+	Quality *store.ListedQuality `json:"quality"`
 }
 
 // sum returns the stored profiles that a name means, and the sum of them.
@@ -114,7 +114,7 @@ func showStored(env *environment, f *storeFlags, name string) error {
 		return err
 	}
 	if f.asJSON {
-		return terminal.WriteJSON(env.stdout, shownProfile{name, entriesJSON(entries), s.Meta().Unit.String(), s.Len() - 1, qualityJSON(store.QualityOf(s))})
+		return terminal.WriteJSON(env.stdout, shownProfile{name, store.ListedOf(entries), s.Meta().Unit.String(), s.Len() - 1, store.QualityOf(s).Listed()})
 	}
 	out := terminal.NewPrinter(env.stdout, env.wide)
 	out.Line("%s: %s; %s", terminal.Printable(name), view.New(name, s).Extent(), figure.Plural(int64(s.Len()-1), "node"))

@@ -248,6 +248,7 @@ func (s *Server) routes() http.Handler {
 		{"GET /v1/info", anybody, (*call).info},
 		{"POST /v1/targets", anybody, (*call).attach},
 		{"DELETE /v1/targets/{target}", anybody, (*call).detach},
+		{"GET /v1/targets/{target}/periods", anybody, (*call).periods},
 		{"POST /v1/targets/{target}/{action}", masters, (*call).act},
 		{"POST /v1/reload", masters, (*call).reload},
 		{"GET /targets/{target}/{view}", anybody, (*call).viewOfTarget},

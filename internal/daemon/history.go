@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"math"
 	"slices"
 	"sync"
 	"time"
@@ -99,6 +100,19 @@ func (h *history) since(begin time.Time) []Minute {
 		i--
 	}
 	return slices.Clone(h.rows[i:])
+}
+
+const minutesShown = 60
+
+// rate returns the samples a second in each of the last minutes, to a tenth, the latest first.
+func (h *history) rate() []float64 {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	var all []float64
+	for _, m := range slices.Backward(h.rows[max(len(h.rows)-minutesShown, 0):]) {
+		all = append(all, math.Round(10*float64(m.Samples)/m.Lasted.Seconds())/10)
+	}
+	return all
 }
 
 // History returns the minutes of a target that ended after a time, of the last day, the oldest first. The error wraps

@@ -2,6 +2,7 @@ package daemon
 
 import (
 	"errors"
+	"math"
 	"testing"
 	"time"
 )
@@ -34,6 +35,9 @@ func TestHistory(t *testing.T) {
 		if s := mustTarget(t, d, "web"); sum == 0 || sum > s.Counters.Samples || idle < 2 || rows[0].Interval == 0 || rows[0].Nodes == 0 {
 			t.Errorf("%d samples of %d, %d idle minutes, the first is %+v", sum, s.Counters.Samples, idle, rows[0])
 		}
+		if got, last := mustTarget(t, d, "web").Rate, rows[len(rows)-1]; len(got) != len(rows) || math.Abs(got[0]-float64(last.Samples)/last.Lasted.Seconds()) > 0.05 {
+			t.Errorf("the target has had %v samples a second, its last minute is %+v", got, last)
+		}
 		if last, err := d.History("web", rows[len(rows)-2].At); err != nil || len(last) != 1 {
 			t.Errorf("%d minutes since the last but one, %v", len(last), err)
 		}
@@ -49,5 +53,8 @@ func TestHistory(t *testing.T) {
 	}
 	if rows := h.since(time.Time{}); len(rows) != minutesKept || !rows[len(rows)-1].At.Equal(now.Add(-minute)) {
 		t.Errorf("%d minutes are kept", len(rows))
+	}
+	if got := h.rate(); len(got) != minutesShown {
+		t.Errorf("%d minutes are shown", len(got))
 	}
 }

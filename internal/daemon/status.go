@@ -20,17 +20,18 @@ type TargetStatus struct {
 	Reason     string          `json:"reason,omitempty"`
 	Cure       string          `json:"cure,omitempty"`
 	NextTry    *time.Time      `json:"next_try,omitempty"`
-	Attached   bool            `json:"attached,omitempty"`    // by a request, and not of the configuration
-	Hosted     bool            `json:"hosted,omitempty"`      // by the program that answers, which is no daemon
-	LeftOut    int             `json:"left_out,omitempty"`    // processes that fit, beyond max
-	NotManaged int             `json:"not_managed,omitempty"` // processes that fit, and are neither Go programs nor JVMs
-	Restarts   uint64          `json:"restarts"`              // processes that were sampled to their end
-	Failures   uint64          `json:"attach_failures"`       // attempts that were refused
-	Processes  []ProcessStatus `json:"processes"`             // the oldest first; never null
-	Status     Figures         `json:"status"`                // of all processes
-	Counters   Counters        `json:"counters"`              // of ended processes, too
-	Waits      *WaitsStatus    `json:"waits,omitempty"`       // what goroutines wait for, where that is sampled beside
-	OfHost     bool            `json:"-"`                     // it is the whole host
+	Attached   bool            `json:"attached,omitempty"`           // by a request, and not of the configuration
+	Hosted     bool            `json:"hosted,omitempty"`             // by the program that answers, which is no daemon
+	LeftOut    int             `json:"left_out,omitempty"`           // processes that fit, beyond max
+	NotManaged int             `json:"not_managed,omitempty"`        // processes that fit, and are neither Go programs nor JVMs
+	Restarts   uint64          `json:"restarts"`                     // processes that were sampled to their end
+	Failures   uint64          `json:"attach_failures"`              // attempts that were refused
+	Processes  []ProcessStatus `json:"processes"`                    // the oldest first; never null
+	Status     Figures         `json:"status"`                       // of all processes
+	Counters   Counters        `json:"counters"`                     // of ended processes, too
+	Waits      *WaitsStatus    `json:"waits,omitempty"`              // what goroutines wait for, where that is sampled beside
+	Rate       []float64       `json:"samples_per_second,omitempty"` // in each minute of the last hour, the latest first
+	OfHost     bool            `json:"-"`                            // it is the whole host
 
 	Owners []process.Owner `json:"-"` // of its processes, and of ended ones that are in its profile
 }
@@ -161,7 +162,7 @@ func (t *target) status() TargetStatus {
 		s.Status.add(p.Status)
 	}
 	slices.SortStableFunc(s.Processes, func(a, b ProcessStatus) int { return cmp.Or(a.Start.Compare(b.Start), cmp.Compare(a.PID, b.PID)) })
-	s.Waits = t.waitsStatus(all)
+	s.Waits, s.Rate = t.waitsStatus(all), t.history.rate()
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	s.LeftOut = t.leftOut
