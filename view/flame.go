@@ -1,6 +1,7 @@
 package view
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"iter"
@@ -29,15 +30,12 @@ With METHOD the tree has what it calls, from the outermost frames of the method:
 sample counts once. With --invert it has its callers, or without METHOD the callers of
 all methods that samples were taken in. METHOD may be a path, 'A > B > C'.
 
-With --by activations a frame is as wide as the calls that samples have seen of it and
-below it, so that what is called often can be told from what takes long.
+With --by activations a frame is as wide as the calls that samples saw in and below it.
 
-In JSON frames are columns, parents first, and each has an id: the same in every
-snapshot, and in builds whose names and calls are the same.
-docs/formats.md explains the JSON.`,
+In JSON (docs/formats.md) frames are columns, parents first, each with an id: the same
+in every snapshot, and in builds whose names and calls are the same.`,
 	Example: `  ccmapd flame web.pb.gz
   ccmapd flame --width 1000 web.pb.gz 'Server.handle'
-  ccmapd flame --invert web.pb.gz 'runtime.mallocgc'
   ccmapd flame web.pb.gz 'Server.handle > json.Marshal'
   ccmapd flame --root 2f4d07c1e5a0b9d3 web.pb.gz      what is below one frame`,
 	New: func() *Form {
@@ -114,6 +112,9 @@ type Flame struct {
 // NewFlame lays out a flame graph. The errors have the codes of [ErrorOf].
 func NewFlame(p *Profile, o FlameOptions) (*Flame, error) {
 	v := &Flame{profile: p, measure: p.measureBy(o.By), options: o}
+	if v.measure.calls && v.measure.total == 0 && p.Total().Samples > 0 {
+		return nil, &Error{Code: CodeUsage, Err: errors.New("the profile knows no activations"), Hint: "Ask by time or samples."}
+	}
 	f := &forest{lexicon: newLexicon(), up: o.Invert, whole: o.Focus == nil, calls: v.measure.calls}
 	t := newTrunk(p.Snapshot, f.lexicon, !o.Invert)
 	if f.calls {
