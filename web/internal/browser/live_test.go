@@ -263,6 +263,7 @@ func TestTuningAndDoctor(t *testing.T) {
 		t.Errorf("%d plots", n)
 	}
 	tb.usable("tuning", script)
+	tb.hasOutline("tuning")
 	tb.goTo("/doctor")
 	if got := rows(tb, "engines, the best first"); len(got) != 2 || got[0][0] != "bpf" || !strings.Contains(got[0][5], "setcap cap_bpf+ep ccmapd") || !strings.Contains(got[1][1], "yes") {
 		t.Errorf("engines %q", got)
@@ -271,4 +272,5 @@ func TestTuningAndDoctor(t *testing.T) {
 		t.Errorf("checks %q", got)
 	}
 	tb.usable("doctor", script)
+	tb.hasOutline("doctor")
 }
