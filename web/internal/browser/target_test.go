@@ -9,7 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/chromedp/cdproto/input"
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
 
@@ -56,9 +55,9 @@ func (tb *tab) drag(element string, from, to float64) {
 	tb.t.Helper()
 	box := eval[[]float64](tb, `{ const e = document.querySelector(`+quote(element)+`); e.scrollIntoView({block: "center"}); const r = e.getBoundingClientRect(); [r.left, r.width, r.top + r.height / 2]; }`)
 	x := func(part float64) float64 { return box[0] + part*box[1] }
-	tb.do(chromedp.MouseEvent(input.MousePressed, x(from), box[2], chromedp.ButtonLeft, chromedp.ClickCount(1)),
-		chromedp.MouseEvent(input.MouseMoved, x(to), box[2], chromedp.ButtonLeft),
-		chromedp.MouseEvent(input.MouseReleased, x(to), box[2], chromedp.ButtonLeft, chromedp.ClickCount(1)))
+	tb.do(chromedp.MouseEvent(chromedp.MousePressed, x(from), box[2], chromedp.ButtonLeft, chromedp.ClickCount(1)),
+		chromedp.MouseEvent(chromedp.MouseMoved, x(to), box[2], chromedp.ButtonLeft),
+		chromedp.MouseEvent(chromedp.MouseReleased, x(to), box[2], chromedp.ButtonLeft, chromedp.ClickCount(1)))
 }
 
 // TestTargetPage: a target's own page has the figures of the commands that it names. A drag over one stored profile shows
