@@ -23,7 +23,7 @@ export function timeline<S extends Span>(spans: S[], pick: (over: S[]) => void):
   const all = h("div.lanes", {
     "aria-hidden": "true",
     pointerdown: (e: PointerEvent) => { all.setPointerCapture(e.pointerId); first = at(e); mark(e); }, pointermove: mark,
-    pointerup: () => { first = null; if (over.length > 0) pick(over); },
+    pointerup: (e: PointerEvent) => { mark(e); first = null; if (over.length > 0) pick(over); },
   }, ...lanes);
   return all;
 }

@@ -25,11 +25,11 @@ import (
 	"github.com/ccmapd/ccmapd/daemon/api"
 )
 
-// startDaemon starts 'ccmapd serve', which follows VMs of this process, with so many new samples a look, and a program
-// that is not there. The port wants a password. The configuration has more.
-func startDaemon(t *testing.T, perLook int, more string) (socket, port string) {
+// startDaemon starts 'ccmapd serve', which follows VMs of this process, with so many samples at most, and a program that
+// is not there. The port wants a password. The configuration has more.
+func startDaemon(t *testing.T, most int, more string) (socket, port string) {
 	t.Helper()
-	g := &growing{m: ccmap.New(ccmap.Options{}), perLook: perLook}
+	g := &growing{m: ccmap.New(ccmap.Options{}), perLook: 40, most: most}
 	g.add(1000, "leaf<i>", "serve", "main")
 	mux := http.NewServeMux()
 	mux.Handle("/debug/ccmapd/", http.StripPrefix("/debug/ccmapd", api.Handler(map[string]api.Session{"web": g})))
@@ -80,7 +80,7 @@ const hashed = "$2y$04$abcdefghijklmnopqrstuu2r9OfJnfCsdneAXAGHnS4UpFFP8WIrW"
 // its caller. Both show its targets as the command prints them.
 func TestDaemonPages(t *testing.T) {
 	t.Parallel()
-	socket, port := startDaemon(t, 40, "")
+	socket, port := startDaemon(t, 0, "")
 	env := []string{"CCMAPD_SOCKET=" + socket}
 	script := axe(t)
 	tb := open(t, startUI(t, env))
