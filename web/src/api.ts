@@ -11,7 +11,8 @@ export interface Call extends Counters { method: string; signature?: string; fil
 export interface Query { total: Counters; distinct: Counters; self: Counters; callers: Call[]; callees: Call[] }
 export interface Heat { from: string; column_ns: number; rows: number; values: number[]; focus_values?: number[]; profile: any }
 export interface Line { method: string; signature?: string; file?: string; line?: number; self: Counters; cum: Counters }
-export interface FlameQuery { path?: string; invert?: boolean; by?: string; width: number; root?: string; recent?: boolean }
+export interface FlameQuery { path?: string; invert?: boolean; by?: string; width: number; root?: string }
+export interface Point { kind: string; origin: string; line?: number; end_line?: number; count: number; others?: number; values?: { value?: string; method?: string; share_percent: number }[] }
 
 export interface File { ref: string; name: string; text: string }
 export interface Profiles { files: File[]; targets: any[]; hub?: any }
@@ -21,16 +22,16 @@ export interface Source {
   profiles(): Promise<Profiles>;
   meta(ref: string): Promise<any>;
   flame(ref: string, q: FlameQuery): Promise<Graph>;
-  top(ref: string, sort: string, recent: boolean): Promise<TopRow[]>;
-  search(ref: string, text: string, recent: boolean): Promise<Search>;
-  query(ref: string, path: string, recent: boolean): Promise<Query>;
+  top(ref: string, sort: string, limit?: number): Promise<TopRow[]>;
+  search(ref: string, text: string): Promise<Search>;
+  query(ref: string, path: string): Promise<Query>;
   lines(ref: string, method: string): Promise<Line[]>;
   source(file: string): Promise<string[]>; // lines; none: there is no such file, or the user shows none
   heat(ref: string, path: string): Promise<Heat>;
   flamediff(a: string, b: string, q: FlameQuery): Promise<Graph>;
   overlap(a: string, b: string, by: string): Promise<any>;
   diff(a: string, b: string, by: string): Promise<any>;
-  receivers(ref: string, recent: boolean): Promise<any>;
+  receivers(ref: string): Promise<any>;
 }
 
 // Problem is an error that a server explains (RFC 9457).
@@ -85,7 +86,9 @@ export class Remote implements Source {
   #isAgain = false; // the page is drawn anew, from what was polled
   askAfter = 0; // ms: not before that the server wants to be asked again
 
-  get #event(): string { return new URLSearchParams(location.search).get("event") ?? ""; } // "": the usual one
+  // what the address says of all profiles of a page: "": the usual event, and the whole run
+  get #event(): string { return new URLSearchParams(location.search).get("event") ?? ""; }
+  get #recent(): string { return new URLSearchParams(location.search).get("recent") ?? ""; }
 
   leave(): void {
     this.#leaving.abort();
@@ -142,8 +145,11 @@ export class Remote implements Source {
   }
 
   #of(ref: string, view: string, params: Params = {}): Promise<any> {
-    return this.#get("p/" + encodeURIComponent(ref) + "/" + view, { event: view === "tuning" ? "" : this.#event, ...params });
+    return this.#get("p/" + encodeURIComponent(ref) + "/" + view, { event: this.#event, ...params });
   }
+
+  // part asks of what is shown: the whole run, or recent samples.
+  #part(ref: string, view: string, params: Params): Promise<any> { return this.#of(ref, view, { recent: this.#recent, ...params }); }
 
   async profiles() {
     const info = await this.#get("info", {}), targets = (await this.#get("targets", {})).targets ?? [];
@@ -154,19 +160,19 @@ export class Remote implements Source {
   meta(ref: string) { return this.#of(ref, "meta"); }
 
   async flame(ref: string, q: FlameQuery) {
-    return fromJSON(await this.#of(ref, "flame", { method: q.path, invert: q.invert, by: q.by, width: q.width, root: q.root, recent: q.recent }));
+    return fromJSON(await this.#part(ref, "flame", { method: q.path, invert: q.invert, by: q.by, width: q.width, root: q.root }));
   }
 
-  async top(ref: string, sort: string, recent: boolean) {
-    return (await this.#of(ref, "top", { limit: 500, sort, recent })).methods;
-  }
+  async top(ref: string, sort: string, limit = 500) { return (await this.#part(ref, "top", { limit, sort })).methods; }
 
-  search(ref: string, text: string, recent: boolean) {
+  search(ref: string, text: string) {
     const match = expressionOf(text);
-    return this.#of(ref, "methods", { q: match === "" ? text : "", match, recent });
+    return this.#part(ref, "methods", { q: match === "" ? text : "", match });
   }
 
-  query(ref: string, path: string, recent: boolean) { return this.#of(ref, "query", { path, limit: 100, recent }); }
+  query(ref: string, path: string) { return this.#part(ref, "query", { path, limit: 100 }); }
+
+  async points(ref: string, method: string): Promise<Point[]> { return (await this.#of(ref, "points", { method, limit: 1000 })).points; }
 
   async lines(ref: string, method: string) { return (await this.#of(ref, "lines", { method })).lines; }
 
@@ -181,9 +187,11 @@ export class Remote implements Source {
   overlap(a: string, b: string, by: string) { return this.#get("overlap", { a, b, event: this.#event, by }); }
   diff(a: string, b: string, by: string) { return this.#get("diff", { a, b, event: this.#event, by }); }
 
-  receivers(ref: string, recent: boolean) { return this.#of(ref, "receivers", { limit: 100, recent }); }
+  receivers(ref: string) { return this.#part(ref, "receivers", { limit: 100 }); }
   fleet(about: string, name = "", method = "") { return this.#get("fleet/" + about, { name, method, event: name && this.#event }); }
-  tuning(ref: string, step: string) { return this.#of(ref, "tuning", { step }); }
+  tuning(ref: string, step: string) { return this.#of(ref, "tuning", { event: "", step }); }
+  target(name: string) { return this.#get("targets/" + encodeURIComponent(name), {}); }
+  async periods(name: string) { return (await this.#get(`targets/${encodeURIComponent(name)}/periods`, { event: this.#event || "cpu" })).entries; }
   doctor(pid: string) { return this.#get("doctor", { pid }); }
 
   // upload sends a file of the user, and returns its reference, which holds for some minutes.

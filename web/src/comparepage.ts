@@ -2,22 +2,22 @@
 import { Remote, widthOf } from "./api";
 import { controls, count, h, shown, warning } from "./dom";
 import { View, place } from "./flamepage";
-import { type Context, change, choice, command } from "./page";
+import { type Context, change, choice, command, param } from "./page";
 import { type Column, amount, figure, table, word } from "./table";
 
 interface Change { points: number; p: number; path?: { method: string }[]; [key: string]: any }
 
 export async function comparePage(c: Context): Promise<HTMLElement[]> {
-  const { params } = c.state, a = params.get("a") ?? "", b = params.get("b") ?? "", by = params.get("by") ?? "";
-  if (!c.isFile && (a === "" || b === "")) return [h("h1", {}, "Compare"), h("p", {}, "A comparison wants two profiles: choose them on the page of profiles, or files here."), files(c, a, b)];
+  const a = param(c, "a"), b = param(c, "b"), by = param(c, "by");
+  if (!c.isFile && (a === "" || b === "")) return [h("h1", "Compare"), h("p", "A comparison wants two profiles: choose them on the page of profiles, or files here."), files(c, a, b)];
   const width = widthOf(innerWidth * devicePixelRatio);
   const ask = (root?: string) => c.source.flamediff(a, b, { by, width, root });
   const [overlap, diff, graph] = await Promise.all([c.source.overlap(a, b, by), c.source.diff(a, b, by), ask()]);
   const view = new View(c, "tree of calls of both");
-  const all = [verdict(overlap.pairs[0]), sides(diff), controls(c.isFile ? null : choice(c, "by", "by", [["", "time"], ["samples", "samples"]])),
-    h("h2", {}, "Both, in one graph"),
-    h("p", { class: "legend" }, h("span", { class: "more" }, "▲ ///"), " more in B  ", h("span", { class: "less" }, "▼ \\\\\\"), " less in B  ", h("span", { class: "same" }, "grey"), " not significant: noise, or the change of a callee"),
-    view.element, h("h2", {}, "What changed")];
+  const all = [verdict(overlap.pairs[0]), sides(diff), controls(c.isFile ? null : choice(c, "by", "by", [["", "time"], "samples"])),
+    h("h2", "Both, in one graph"),
+    h("p.legend", h("span.more", "▲ ///"), " more in B  ", h("span.less", "▼ \\\\\\"), " less in B  ", h("span.same", "grey"), " not significant: noise, or the change of a callee"),
+    view.element, h("h2", "What changed")];
   for (const family of ["methods", "edges", "contexts"]) all.push(changes(family, diff[family]));
   for (const note of new Set<string>([...overlap.notes ?? [], ...diff.notes ?? [], ...graph.notes])) all.push(warning(shown(note, 2000)));
   all.push(command("diff", by && "--by", by, diff.a.file, diff.b.file), files(c, a, b));
@@ -27,29 +27,29 @@ export async function comparePage(c: Context): Promise<HTMLElement[]> {
 
 // files takes files of the user for the sides: a click or a drop sends one to the server, which forgets it after minutes.
 function files(c: Context, ...sides: string[]): HTMLElement {
-  const source = c.source, said = h("p", { role: "status", class: "warning" });
+  const source = c.source, said = h("p.warning", { role: "status" });
   if (!(source instanceof Remote)) return said;
   const inputs = ["a", "b"].map((side, i) => {
     const input = h("input", { type: "file", change: () => {
       source.upload(input.files![0]).then((ref) => change(c, { [side]: ref, root: undefined }), (e) => { said.textContent = shown([e.message, e.hint].join(" "), 1000); });
     } });
-    return h("label", {}, `${side.toUpperCase()}: ${shown(sides[i] || "none yet", 60)}, or a file `, input);
+    return h("label", `${side.toUpperCase()}: ${shown(sides[i] || "none yet", 60)}, or a file `, input);
   });
-  return h("div", {}, controls(...inputs), said);
+  return h("div", controls(...inputs), said);
 }
 
 // verdict says in a sentence whether the profiles differ.
 function verdict(pair: any): HTMLElement {
   const f = pair[pair.verdict_by] ?? pair.contexts;
-  return h("div", { class: "verdict" }, h("h1", {}, "Verdict: " + pair.verdict),
-    h("p", {}, `The ${pair.verdict_by ?? "contexts"} overlap by ${f.percent.toFixed(1)} %. Noise alone would give ${f.expected?.toFixed(1)} ± ${f.deviation?.toFixed(1)} %; its floor is ${f.floor?.toFixed(1)} %.` +
+  return h("div.verdict", h("h1", "Verdict: " + pair.verdict),
+    h("p", `The ${pair.verdict_by ?? "contexts"} overlap by ${f.percent.toFixed(1)} %. Noise alone would give ${f.expected?.toFixed(1)} ± ${f.deviation?.toFixed(1)} %; its floor is ${f.floor?.toFixed(1)} %.` +
       (f.unexplained > 0 ? ` ${f.unexplained.toFixed(1)} points are not explained by noise.` : "")));
 }
 
 function sides(diff: any): HTMLElement {
   const rows = ["a", "b"].map((k) => ({ name: k.toUpperCase(), ...diff[k] }));
   return table("profiles", [
-    figure("side", (r) => r.name), word("file", (r) => shown(r.file)), amount("samples"),
+    figure("side", (r) => r.name), word("file"), amount("samples"),
     figure("independent", (r) => count(Math.round(r.independent)))], rows);
 }
 

@@ -2,21 +2,37 @@
 
 type Child = Node | string | null;
 type Attrs = Record<string, string | number | boolean | null | ((e: any) => void)>;
+type Tags = HTMLElementTagNameMap;
 
-// h makes an element. A function is a listener of the event that the attribute names.
-export function h<K extends keyof HTMLElementTagNameMap>(tag: K, attrs: Attrs = {}, ...children: Child[]): HTMLElementTagNameMap[K] {
-  const e = document.createElement(tag);
-  for (const [name, value] of Object.entries(attrs)) {
-    if (typeof value === "function") e.addEventListener(name, value);
-    else if (value !== null && value !== false) e.setAttribute(name, value === true ? "" : String(value));
+// h makes an element of a tag and perhaps a class, as "p.warning". A function among the attributes is a listener of the
+// event that the attribute names.
+export function h<K extends keyof Tags>(tag: K | `${K}.${string}`, ...content: (Attrs | Child)[]): Tags[K] {
+  const [name, style] = tag.split("."), e = document.createElement(name) as Tags[K];
+  if (style) e.className = style;
+  for (const c of content) {
+    if (typeof c === "string" || c instanceof Node) e.append(c);
+    else for (const [name, value] of Object.entries(c ?? {})) {
+      if (typeof value === "function") e.addEventListener(name, value);
+      else if (value !== null && value !== false) e.setAttribute(name, value === true ? "" : String(value));
+    }
   }
-  e.append(...children.filter((c): c is Node | string => c !== null));
+  return e;
+}
+
+// svg makes an element of a drawing.
+export function svg(tag: string, attributes: Record<string, string | number>, ...children: Node[]): SVGElement {
+  const e = document.createElementNS("http://www.w3.org/2000/svg", tag);
+  for (const [name, value] of Object.entries(attributes)) e.setAttribute(name, String(value));
+  e.append(...children);
   return e;
 }
 
 // controls is a row of what a page can be told, warning a paragraph that must not be missed.
-export function controls(...children: Child[]): HTMLElement { return h("div", { class: "controls" }, ...children); }
-export function warning(...children: Child[]): HTMLElement { return h("p", { class: "warning" }, ...children); }
+export function controls(...children: Child[]): HTMLElement { return h("div.controls", ...children); }
+export function warning(...children: Child[]): HTMLElement { return h("p.warning", ...children); }
+
+// flagged is a short text that is trouble, or is not.
+export function flagged(text: string, isTrouble: boolean): HTMLElement { return isTrouble ? h("span.warning", "⚠ " + text) : h("span", text); }
 
 // replace gives an element other children.
 export function replace(e: Element, ...children: Child[]): void {
@@ -55,6 +71,9 @@ export function finder(text: string): (name: string) => boolean {
 // expressionOf is what a text has between slashes; "": it is no expression.
 export function expressionOf(text: string): string { return /^\/(.+)\/$/.exec(text)?.[1] ?? ""; }
 
+// share prints what the API has in percent.
+export function share(p: number): string { return percent(p / 100); }
+
 export function percent(part: number): string {
   const p = 100 * part;
   return p !== 0 && Math.abs(p) < 0.1 ? "<0.1 %" : p.toFixed(1) + " %";
@@ -70,6 +89,8 @@ export function plural(n: number, thing: string): string {
 
 const times: [number, string][] = [[3600e9, "h"], [60e9, "min"], [1e9, "s"], [1e6, "ms"], [1e3, "µs"], [1, "ns"]];
 const sizes: [number, string][] = [[2 ** 30, "GiB"], [2 ** 20, "MiB"], [2 ** 10, "KiB"], [1, "B"]];
+
+export function duration(ns: number): string { return quantity(ns, "/nanoseconds"); }
 
 // quantity prints a value in the unit of a profile, as cpu/nanoseconds.
 export function quantity(value: number, unit: string): string {

@@ -16,7 +16,7 @@ matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => docu
 export class Flame {
   readonly element: HTMLElement;
   #canvas = h("canvas");
-  #spacer = h("div", { class: "spacer" });
+  #spacer = h("div");
   #rows: number[][] = []; // frames by level below the root
   #scale = 1;
   #waiting = false;
@@ -26,11 +26,12 @@ export class Flame {
   #marks: Uint8Array | null = null;
   #filled = -1; // the last pixel of a row with frames that are narrower
   #size = ""; // of the last picture
+  #sized = ""; // of the canvas
   drawn = 0; // frames of the last picture
 
   // up: the callers are above what they call, and the root is at the bottom.
   constructor(private actions: FlameActions, private up = false) {
-    this.element = h("div", { class: "flame", "aria-hidden": "true", scroll: () => this.#draw() }, this.#canvas, this.#spacer);
+    this.element = h("div.flame", { "aria-hidden": "true", scroll: () => this.#draw() }, this.#canvas, this.#spacer);
     this.#canvas.addEventListener("mousemove", (e) => this.#hover(e));
     this.#canvas.addEventListener("click", (e) => { const i = this.#at(e); if (i >= 0) this.actions.zoom(i); });
     this.#canvas.addEventListener("dblclick", (e) => { const i = this.#at(e); if (i >= 0) this.actions.focus(i); });
@@ -73,10 +74,11 @@ export class Flame {
     if (!g) return;
     this.#size = this.#sizeNow();
     const ratio = devicePixelRatio || 1, width = this.element.clientWidth, height = this.element.clientHeight;
-    this.#canvas.width = width * ratio;
-    this.#canvas.height = height * ratio;
-    this.#canvas.style.width = width + "px";
-    this.#canvas.style.height = height + "px";
+    if (this.#sized !== this.#size) { // or else the same pixels are used again
+      this.#sized = this.#size;
+      Object.assign(this.#canvas, { width: width * ratio, height: height * ratio });
+      Object.assign(this.#canvas.style, { width: width + "px", height: height + "px" });
+    }
     this.#render(new CanvasPen(this.#canvas.getContext("2d", { alpha: false })!, ratio), g, width, height, this.element.scrollTop);
     this.element.dataset.drawn = String(this.drawn);
   }

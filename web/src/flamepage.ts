@@ -1,9 +1,9 @@
 // The flame graph of a profile: from the roots, or of a method, both ways.
 import { widthOf } from "./api";
-import { controls, count, download, finder, h, percent, plural, replace, shown, warning } from "./dom";
+import { controls, download, finder, h, replace, shown, warning } from "./dom";
 import { Flame } from "./flame";
 import { type Graph, nameOf, pathOf } from "./graph";
-import { type Context, change, choice, command, fileOf, link, searchBox, searchLabel, strip } from "./page";
+import { type Context, change, choice, command, fileOf, foundText, link, param, searchBox, searchLabel, strip } from "./page";
 import { TreeGrid } from "./treegrid";
 
 export interface Crumb { id: string; name: string }
@@ -16,8 +16,8 @@ export class View {
   readonly element: HTMLElement;
   #picture: Flame;
   #tree: TreeGrid;
-  #detail = h("p", { class: "detail" });
-  #crumbs = h("p", { class: "crumbs" });
+  #detail = h("p.detail");
+  #crumbs = h("p.crumbs");
   #matches: number[] = [];
   #match = -1;
   #graph!: Graph;
@@ -28,13 +28,13 @@ export class View {
     const actions = {
       pick: (i: number, quietly?: boolean) => this.#pick(i, quietly),
       zoom: (i: number) => this.#zoom(i),
-      focus: (i: number) => { if (i > 0 && c.state.page !== "compare") c.address.go(c.address.link("flame", c.state.ref, { path: nameOf(this.#graph, i), by: c.state.params.get("by") ?? undefined })); },
+      focus: (i: number) => { if (i > 0 && c.state.page !== "compare") c.address.go(c.address.link("flame", c.state.ref, { path: nameOf(this.#graph, i), by: param(c, "by") })); },
     };
     this.#picture = new Flame(actions, up);
     this.#tree = new TreeGrid(actions, label);
     const save = (name: string, type: string) => h("button", { click: () => { void this.#picture.picture(type).then((b) => download(b, "flame." + name)); } }, "Save as " + name.toUpperCase());
     this.element = h("section", { "aria-label": label }, this.#crumbs, this.#picture.element, this.#detail, this.#tree.element,
-      h("p", { class: "save" }, save("svg", "image/svg+xml"), " ", save("png", "image/png")));
+      h("p.save", save("svg", "image/svg+xml"), " ", save("png", "image/png")));
   }
 
   show(graph: Graph, root: number, above: Crumb[], search: string): void {
@@ -50,7 +50,7 @@ export class View {
     this.#tree.show(graph, root);
     const all = above.concat(root > 0 ? pathOf(graph, root).slice(0, -1).map((name, k, path) => ({ id: graph.id[ancestor(graph, root, path.length - k)], name })) : []);
     replace(this.#crumbs, ...all.flatMap((a) => [h("button", { click: () => change(this.c, { root: a.id || undefined }) }, shown(a.name, 60)), " › "]),
-      all.length > 0 ? h("b", {}, shown(nameOf(graph, root), 200)) : null);
+      all.length > 0 ? h("b", shown(nameOf(graph, root), 200)) : null);
     this.#detail.textContent = this.#tree.describe(root);
   }
 
@@ -70,7 +70,7 @@ export class View {
 
   #zoom(i: number): void {
     const g = this.#graph, id = g.id[i];
-    if (i === this.#root && g.more[i] > 0) { change(this.c, { root: id, width: String(2 * Number(this.c.state.params.get("width") ?? 4096)) }); return; }
+    if (i === this.#root && g.more[i] > 0) { change(this.c, { root: id, width: String(2 * Number(param(this.c, "width") || 4096)) }); return; }
     if (i === this.#root && i === 0) return;
     const above = trails.get(g.id[0]) ?? [], path = pathOf(g, i).slice(0, -1);
     if (trails.size > mostTrails) trails.clear();
@@ -94,7 +94,7 @@ function hasRest(g: Graph, i: number): boolean {
 
 // place shows a graph from the frame that the address names: what is summed up below it is asked for.
 export async function place(c: Context, view: View, graph: Graph, finer: (root: string) => Promise<Graph>, search: string): Promise<void> {
-  const root = c.state.params.get("root");
+  const root = param(c, "root");
   const at = root ? graph.id.indexOf(root) : 0;
   if (!root || at >= 0 && (c.isFile || !hasRest(graph, at))) {
     view.show(graph, at, at > 0 ? [{ id: "", name: nameOf(graph, 0) }] : [], search);
@@ -105,12 +105,11 @@ export async function place(c: Context, view: View, graph: Graph, finer: (root: 
 }
 
 export async function flamePage(c: Context): Promise<HTMLElement[]> {
-  const { ref, params } = c.state, path = params.get("path") ?? "", by = params.get("by") ?? "", recent = params.get("recent") === "1";
-  const search = params.get("q") ?? "", width = Number(params.get("width")) || widthOf(innerWidth * devicePixelRatio);
-  const isInverted = params.get("invert") === "1";
-  const ask = (invert: boolean, root?: string) => c.source.flame(ref, { path, invert, by, width, root, recent });
+  const { ref } = c.state, path = param(c, "path"), by = param(c, "by"), search = param(c, "q"), isInverted = param(c, "invert") === "1";
+  const width = Number(param(c, "width")) || widthOf(innerWidth * devicePixelRatio);
+  const ask = (invert: boolean, root?: string) => c.source.flame(ref, { path, invert, by, width, root });
   const [meta, down, up, found] = await Promise.all([c.source.meta(ref), ask(isInverted), path !== "" ? ask(true) : null,
-    search !== "" ? c.source.search(ref, search, recent) : null]);
+    search !== "" ? c.source.search(ref, search) : null]);
   const finer = (root: string) => ask(isInverted, root), of = [meta, down, up, found];
   const before = madeOf(of);
   if (before) { // a frame is zoomed into, or left: the page stays
@@ -121,22 +120,20 @@ export async function flamePage(c: Context): Promise<HTMLElement[]> {
   }
   const bar = controls(
     searchBox(c, searchLabel, search, (text) => change(c, { q: text })),
-    choice(c, "by", "width", [["", "time"], ["samples", "samples"]]),
+    choice(c, "by", "width", [["", "time"], "samples", ...meta.activations > 0 && !c.isFile ? ["activations"] : []]),
     path === "" ? choice(c, "invert", "show", [["", "callees"], ["1", "callers"]]) : link(c, "whole profile", "flame", ref),
     meta.recent && !c.isFile ? choice(c, "recent", "of", [["", "the whole run"], ["1", "recent samples"]]) : null);
   const all = [strip(meta), bar];
-  if (found) {
-    all.push(h("p", { class: "found" }, `${plural(found.found, "method")} with “${shown(search, 100)}”: ${percent(found.total.percent / 100)} of the whole, ${count(found.total.samples)} samples; n shows the next.`));
-  }
+  if (found) all.push(h("p.found", foundText(search, found), " n shows the next."));
   for (const note of down.notes) all.push(warning(shown(note, 2000)));
   const main = new View(c, isInverted ? "callers" : path !== "" ? "what it calls" : "tree of calls");
   c.keys.set("n", () => main.next());
   if (up && path !== "") {
     const callers = new View(c, "who calls it", true);
     callers.show(up, 0, [], search);
-    all.push(h("h2", {}, "Callers of ", methodLink(c, path)), callers.element, h("h2", {}, "Callees"));
+    all.push(h("h2", "Callers of ", methodLink(c, path)), callers.element, h("h2", "Callees"));
   }
-  all.push(main.element, command("flame", isInverted ? "--invert" : "", by && "--by", by, recent ? "--recent" : "", fileOf(meta, ref), path));
+  all.push(main.element, command("flame", isInverted ? "--invert" : "", by && "--by", by, fileOf(meta, ref), path));
   known.set(main.element, { of, c, main, all });
   await place(c, main, down, finer, search);
   return all;
@@ -154,5 +151,5 @@ function madeOf(of: unknown[]): Made | undefined {
 }
 
 export function methodLink(c: Context, name: string): HTMLElement {
-  return link(c, shown(name), "query", c.state.ref, { path: name, recent: c.state.params.get("recent") ?? undefined });
+  return link(c, shown(name), "query", c.state.ref, { path: name });
 }

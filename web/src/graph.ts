@@ -2,7 +2,8 @@
 
 export interface Change { points: number; p: number }
 
-// A side is a profile's figures of all frames. Value is self, the values of the frames below, and rest.
+// A side is a profile's figures of all frames. Value is self, the values of the frames below, and rest. Activations are a
+// single file's.
 export interface Side { value: Float64Array; self: Float64Array; rest: Float64Array; samples: Float64Array; activations: Float64Array | null }
 
 export interface Graph {
@@ -22,9 +23,17 @@ export interface Graph {
   notes: string[];
 }
 
-// finish finds what follows from the other columns: depth, place, and where branches end.
-export function finish(g: Omit<Graph, "depth" | "left" | "width" | "last">): Graph {
-  const n = g.parent.length;
+// Columns are a graph as somebody has it: numbers that are not safe are texts.
+export interface Columns extends Pick<Graph, "names" | "id" | "changes" | "unit" | "notes"> {
+  parent: ArrayLike<number>; method: ArrayLike<number>; line: ArrayLike<number>; more: ArrayLike<number>;
+  sides: { [K in keyof Side]: ArrayLike<number | string> | Extract<Side[K], null> }[];
+}
+
+// finish finds what follows from columns: depth, place, and where branches end.
+export function finish(c: Columns): Graph {
+  const n = c.parent.length, whole = (list: ArrayLike<number>) => Int32Array.from(list), floats = (list: ArrayLike<number | string>) => Float64Array.from(list as ArrayLike<number>, Number);
+  const g = { ...c, parent: whole(c.parent), method: whole(c.method), line: whole(c.line), more: whole(c.more),
+    sides: c.sides.map((s) => ({ value: floats(s.value), self: floats(s.self), rest: floats(s.rest), samples: floats(s.samples), activations: s.activations && floats(s.activations) })) };
   const out: Graph = { ...g, depth: new Int32Array(n), left: new Float64Array(n), width: new Float64Array(n), last: new Int32Array(n) };
   const next = new Float64Array(n); // where the next child begins
   for (let i = 0; i < n; i++) {
@@ -73,8 +82,6 @@ interface Method { method: string; signature?: string }
 // titleOf names a method as tables do.
 export function titleOf(m: Method): string { return m.signature ? m.method + m.signature : m.method; }
 
-const numbers = (list: (number | string)[]): Float64Array => Float64Array.from(list, Number);
-
 const known = new WeakMap<object, Graph>(); // by answer
 
 // fromJSON reads the answer of flame or flamediff.
@@ -86,17 +93,11 @@ export function fromJSON(v: any): Graph {
 
 function read(v: any): Graph {
   const f = v.frames, two = "value_a" in f;
-  const side = (end: string): Side => ({
-    value: numbers(f["value" + end]), self: numbers(f["self" + end]), rest: numbers(f["rest" + end]), samples: numbers(f["samples" + end]),
-    activations: two ? null : numbers(f.activations),
-  });
+  const side = (end: string) => ({ value: f["value" + end], self: f["self" + end], rest: f["rest" + end], samples: f["samples" + end], activations: null });
   const changes = new Map<number, Change>();
   for (const c of v.changes ?? []) changes.set(c.frame, { points: c.points, p: c.p });
-  const notes: string[] = [...v.notes ?? []];
-  if (v.narrowed) notes.push("There are too many frames: those under 1/" + v.width + " of the whole are summed up.");
   return finish({
-    parent: Int32Array.from(f.parent), method: Int32Array.from(f.method), line: Int32Array.from(f.line), more: Int32Array.from(f.more), id: f.id,
-    names: v.methods.map(titleOf), sides: two ? [side("_a"), side("_b")] : [side("")], changes, notes,
-    unit: two || v.by === "samples" ? "samples/count" : v.profile.unit,
+    parent: f.parent, method: f.method, line: f.line, more: f.more, id: f.id, names: v.methods.map(titleOf), sides: two ? [side("_a"), side("_b")] : [side("")], changes, notes: v.notes ?? [],
+    unit: two ? "samples/count" : v.by === "time" ? v.profile.unit : v.by + "/count",
   });
 }

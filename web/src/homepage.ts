@@ -1,13 +1,17 @@
 // The first page: the targets of a daemon, those in trouble first, and files.
-import { count, h, percent, plural, quantity, shown } from "./dom";
-import { type Context, copied, link } from "./page";
+import { count, duration, flagged, h, percent, plural, share, shown } from "./dom";
+import { type Context, commandLine, copied, link, pair, sides } from "./page";
+import { spark } from "./plot";
 import { type Column, figure, table, word } from "./table";
 
-interface Row { ref: string; name: string; a: HTMLElement; b: HTMLElement; target?: any; process?: any; text: string }
+// A target of a daemon, or one of its processes.
+export interface Row { ref: string; name: string; target: any; isProcess?: boolean }
+
+const mostLost = 0.01, mostReplicas = 20;
+const order = ["refused", "loses samples", "drifts"];
 
 const lost = (t: any) => t.status.lost_source + t.status.lost_queue + t.status.lost_corrupt;
 const lostShare = (t: any) => lost(t) / (t.status.samples + lost(t) || 1);
-const mostLost = 0.01, mostReplicas = 20;
 
 // trouble says what is wrong with a target; "": nothing.
 function trouble(t: any): string {
@@ -16,58 +20,61 @@ function trouble(t: any): string {
   return t.status.drift ? "drifts" : "";
 }
 
-const order = ["refused", "loses samples", "drifts"];
-
 function rank(t: any): number {
   const i = order.indexOf(trouble(t));
   return i >= 0 ? i : t.state === "sampling" ? order.length + 1 : order.length;
 }
 
 export async function homePage(c: Context): Promise<HTMLElement[]> {
-  const { files, targets, hub } = await c.source.profiles();
-  const pick = (name: string, value: string, label: string) => h("input", { type: "radio", name, value, "aria-label": name.toUpperCase() + ": " + shown(label, 200) });
-  const row = (ref: string, name: string, text: string, target?: any, process?: any): Row => ({ ref, name, text, target, process, a: pick("a", ref, name), b: pick("b", ref, name) });
-  const ofFiles = files.map((f) => row(f.ref, f.name, f.text));
-  const ofTargets = targets.sort((x, y) => rank(x) - rank(y) || (x.name < y.name ? -1 : 1)).flatMap((t) => [row("live:" + t.name, t.name, "", t),
-    ...(t.processes.length < 2 ? [] : t.processes.slice(0, mostReplicas).map((p: any) => row("live:" + t.name + ":" + p.pid, "↳ process " + p.pid, "", { ...p, processes: [] }, p)))]);
-  const all = ofFiles.concat(ofTargets);
-  const compare = () => {
-    const a = all.find((p) => (p.a as HTMLInputElement).checked), b = all.find((p) => (p.b as HTMLInputElement).checked);
-    c.address.go(c.address.link("compare", "", { a: a?.ref, b: b?.ref })); // which asks for what is missing
-  };
-  const out: HTMLElement[] = [];
-  if (ofTargets.length > 0) out.push(h("h1", {}, "Targets"), table("targets", targetColumns(c), ofTargets), h("p", {}, link(c, "Doctor: what may be sampled, and what cures the rest", "doctor", ""), " · ", link(c, "Fleet: builds, classes and outliers of all machines", "fleet", "")));
-  if (ofFiles.length > 0 || ofTargets.length === 0) {
-    out.push(h("h1", {}, "Profiles"), table("profiles", ([
-      word("profile", (p) => link(c, shown(p.name), "flame", p.ref)), word("of", (p) => shown(p.text)),
-    ] as Column<Row>[]).concat(sides), ofFiles, "There is no profile."));
+  const { files, targets, hub } = await c.source.profiles(), out: HTMLElement[] = [];
+  if (targets.length > 0) {
+    const all = targets.sort((x, y) => rank(x) - rank(y) || (x.name < y.name ? -1 : 1)).flatMap(rowsOf);
+    out.push(h("h1", "Targets"), table("targets", targetColumns(c), all), h("p", link(c, "Doctor: what may be sampled, and what cures the rest", "doctor", ""), " · ", link(c, "Fleet: builds, classes and outliers of all machines", "fleet", "")));
   }
-  out.push(h("button", { click: compare }, "Compare A with B"));
-  if (hub) out.push(h("p", hub.state === "failing" || hub.lost > 0 ? { class: "warning" } : {}, `Hub: ${hub.state}; ${plural(hub.sent, "contribution")} sent, ${plural(hub.waiting, "file")} waiting, ${count(hub.lost)} lost. `, copied("ccmapd status")));
-  if (ofTargets.length > 0) out.push(h("p", { class: "command" }, copied("ccmapd targets -v")));
+  if (files.length > 0 || targets.length === 0) {
+    out.push(h("h1", "Profiles"), table("profiles", [word("profile", (f) => link(c, shown(f.name), "flame", f.ref)), word("of", "text"), ...sides((f) => f.name)], files, "There is no profile."));
+  }
+  out.push(pair(c));
+  if (hub) out.push(h(hub.state === "failing" || hub.lost > 0 ? "p.warning" : "p", `Hub: ${hub.state}; ${plural(hub.sent, "contribution")} sent, ${plural(hub.waiting, "file")} waiting, ${count(hub.lost)} lost. `, copied("ccmapd status")));
+  if (targets.length > 0) out.push(commandLine("ccmapd targets -v"));
   return out;
 }
 
-const sides: Column<Row>[] = [figure("A", (p) => p.a), figure("B", (p) => p.b)];
+// rowsOf are a target and, if it has several, its processes.
+export function rowsOf(t: any): Row[] {
+  const ref = "live:" + t.name, processes = t.processes.length < 2 ? [] : t.processes.slice(0, mostReplicas);
+  return [{ ref, name: t.name, target: t }, ...processes.map((p: any) => ({ ref: ref + ":" + p.pid, name: "↳ process " + p.pid, target: { ...p, processes: [p] }, isProcess: true }))];
+}
 
-function targetColumns(c: Context): Column<Row>[] {
+export function targetColumns(c: Context): Column<Row>[] {
   return [
-    word("target", (r) => link(c, shown(r.name), "flame", r.ref)),
-    word("state", (r) => h("span", trouble(r.target) ? { class: "warning" } : {}, (trouble(r.target) ? "⚠ " : "") + r.target.state + (trouble(r.target) && r.target.state === "sampling" ? ", " + trouble(r.target) : ""))),
-    figure("CPU time", (r) => quantity(r.target.status.sampled_ns, "/nanoseconds")),
-    figure("samples", (r) => count(r.target.status.samples)),
+    word("target", (r) => link(c, shown(r.name), r.isProcess ? "flame" : "target", r.ref)), word("state", ({ target: t }) => stateOf(t)),
+    figure("CPU time", (r) => duration(r.target.status.sampled_ns)), figure("samples", (r) => count(r.target.status.samples)),
+    figure("a second, of an hour", (r) => rate(r.target.samples_per_second)),
     figure("lost", (r) => percent(lostShare(r.target))),
-    figure("settled", (r) => r.target.status.settled.edges > 0 ? percent(r.target.status.settled.edges / 100) : ""),
-    figure("interval", (r) => r.target.status.interval_ns > 0 ? quantity(r.target.status.interval_ns, "/nanoseconds") : ""),
-    figure("processes", (r) => r.process ? "" : count(r.target.processes.length)),
-    ...sides,
-    word("more", (r) => r.process ? "" : h("span", {}, link(c, "tuning", "tuning", r.ref), " · ", link(c, "beside the best", "compare", "", { a: "best:" + r.name, b: r.ref }), " · ", link(c, "yesterday", "compare", "", { a: "period:" + r.name + "@yesterday", b: r.ref }))),
-    word("why, and what helps", (r) => why(r.target)),
+    figure("settled", ({ target: { status: { settled: s } } }) => s.edges > 0 ? share(s.edges) : ""),
+    figure("interval", ({ target: { status: s } }) => s.interval_ns > 0 ? duration(s.interval_ns) : ""),
+    figure("processes", (r) => r.isProcess ? "" : count(r.target.processes.length)), word("build", (r) => buildOf(r.target.processes)),
+    ...sides((r) => r.name),
+    word("more", ({ name, ref, isProcess }) => isProcess ? "" : h("span", link(c, "tuning", "tuning", ref), " · ", link(c, "beside the best", "compare", "", { a: "best:" + name, b: ref }), " · ", link(c, "yesterday", "compare", "", { a: "period:" + name + "@yesterday", b: ref }))),
+    word("why, and what helps", ({ target: t }) => h("span", shown(t.reason ?? "", 500), " ", t.cure ? copied(t.cure) : null)),
   ];
 }
 
-function why(t: any): HTMLElement {
-  const builds = new Set<string>(t.processes.map((p: any) => p.build_id ?? "").filter((b: string) => b !== ""));
-  const text = t.reason ?? (builds.size > 1 ? count(builds.size) + " builds" : t.build_id ? "build " + t.build_id.slice(0, 12) : "");
-  return h("span", {}, shown(text, 500), " ", t.cure ? copied(t.cure) : null);
+function stateOf(t: any): HTMLElement {
+  const wrong = trouble(t);
+  return flagged(t.state + (wrong && wrong !== t.state ? ", " + wrong : ""), wrong !== "");
+}
+
+// rate has the samples a second, the latest first: as a number, and as a picture of an hour.
+function rate(minutes: number[] | undefined): HTMLElement | string {
+  return minutes ? h("span", spark(minutes.toReversed()), " " + minutes[0].toFixed(1)) : "";
+}
+
+// buildOf names the build of processes, and says how long ago the first of them began.
+function buildOf(processes: any[]): string {
+  const builds = new Set(processes.map((p) => p.build_id ?? "").filter((b) => b !== ""));
+  if (builds.size !== 1) return builds.size > 1 ? count(builds.size) + " builds" : "";
+  const began = Math.min(...processes.map((p) => Date.parse(p.start)));
+  return shown([...builds][0].slice(0, 12)) + (began > 0 ? ", for " + duration(1e6 * Math.max(Date.now() - began, 1)) : "");
 }

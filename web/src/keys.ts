@@ -8,7 +8,7 @@ const help: [string, string][] = [
 ];
 
 export function helpList(): HTMLDialogElement {
-  const dialog = h("dialog", { "aria-label": "keys" }, h("h2", {}, "Keys"), h("dl", {}, ...help.flatMap(([key, text]) => [h("dt", {}, key), h("dd", {}, text)])),
+  const dialog = h("dialog", { "aria-label": "keys" }, h("h2", "Keys"), h("dl", ...help.flatMap(([key, text]) => [h("dt", key), h("dd", text)])),
     h("button", { click: () => dialog.close() }, "Close"));
   return dialog;
 }

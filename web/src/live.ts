@@ -24,7 +24,7 @@ export function keep(main: HTMLElement): () => void {
 
 export class Live {
   #button = h("button", { click: () => this.#toggle() });
-  #moment = h("span", { class: "moment" });
+  #moment = h("span.moment");
   readonly element = h("span", { hidden: true }, this.#moment, " ", this.#button);
   #timer = 0;
   #isOn = true;

@@ -3,7 +3,7 @@
 import type { Call, Counters, FlameQuery, Line, Query, Search, Source, TopRow } from "./api";
 import { Problem } from "./api";
 import { finder } from "./dom";
-import { type Change, type Graph, type Side, finish, nameOf } from "./graph";
+import { type Change, type Graph, childrenOf, finish, nameOf } from "./graph";
 
 // Frames as 'ccmapd html' packs them, in preorder. Sparse columns are pairs of a frame and a value.
 interface Packed {
@@ -36,7 +36,7 @@ function unpack(d: Data): Graph {
     for (let up = f.up[i]; up > 0; up--) p = parent[p];
     parent[i] = p;
   }
-  const sum = (own: number[]): Float64Array => {
+  const sum = (own: number[]) => {
     const all = Float64Array.from(own);
     for (let i = n - 1; i > 0; i--) all[parent[i]] += all[i];
     return all;
@@ -45,16 +45,13 @@ function unpack(d: Data): Graph {
     for (let i = 0; i < pairs.length; i += 2) all[pairs[i]] = pairs[i + 1];
     return all;
   };
-  const sides: Side[] = f.sides.map((s) => {
+  const sides = f.sides.map((s) => {
     const rest = sparse(new Float64Array(n), s.rest);
-    return {
-      value: sum(s.own), self: Float64Array.from(s.own, (own, i) => own - rest[i]), rest, samples: sum(s.samples),
-      activations: s.activations ? Float64Array.from(s.activations) : null,
-    };
+    return { value: sum(s.own), self: s.own.map((own, i) => own - rest[i]), rest, samples: sum(s.samples), activations: s.activations ?? null };
   });
   const changes = new Map<number, Change>(d.changes.map((c) => [c.frame, c]));
   return finish({
-    parent, method: Int32Array.from(f.method), line: Int32Array.from(f.line), more: sparse(new Int32Array(n), f.more), names: d.names, sides, changes,
+    parent, method: f.method, line: f.line, more: sparse(new Int32Array(n), f.more), names: d.names, sides, changes,
     id: Array.from({ length: n }, (_, i) => String(i)), unit: sides.length > 1 ? "samples/count" : d.profiles[0].unit, notes: d.notes,
   });
 }
@@ -93,7 +90,7 @@ export class Local implements Source {
     const at = (line: number) => byLine.get(line) ?? byLine.set(line, { self: [], below: [] }).get(line)!;
     for (const end of outermost(g, this.#ends(method))) {
       at(0).self.push(end);
-      for (let c = end + 1; c <= g.last[end]; c = g.last[c] + 1) at(g.line[c]).below.push(c);
+      for (const c of childrenOf(g, end)) at(g.line[c]).below.push(c);
     }
     return [...byLine].sort(([a], [b]) => a - b).map(([line, { self, below }]) => {
       const itself = self.reduce((s, i) => this.#add(s, g.more[i] === 0 ? own[i] : 0, g.sides[0].self[i]), this.#counters(0, 0)), calls = this.#sum(below);
@@ -142,12 +139,7 @@ export class Local implements Source {
     return this.#counters(samples, value, s.activations ? activations : undefined);
   }
 
-  // ownSamples are samples of the frame itself, and of what is summed up in its rest.
-  #ownSamples(): Float64Array {
-    const g = this.#one, own = g.sides[0].samples.slice();
-    for (let i = 1; i < own.length; i++) own[g.parent[i]] -= g.sides[0].samples[i];
-    return own;
-  }
+  #ownSamples(): Float64Array { return ownOf(this.#one)[0]; }
 
   async top(_ref: string, sort: string) {
     const g = this.#one, s = g.sides[0], own = this.#ownSamples(), n = g.names.length;
@@ -198,7 +190,7 @@ export class Local implements Source {
     return {
       total: this.#sum(ends), distinct: this.#sum(outermost(g, marks)), self: this.#counters(selfSamples, self),
       callers: group((end) => { const b = begin(g, end, path); return [[g.parent[b], b]]; }),
-      callees: group((end) => { const all: [number, number][] = []; for (let c = end + 1; c <= g.last[end]; c = g.last[c] + 1) all.push([c, c]); return all; }),
+      callees: group((end) => childrenOf(g, end).map((c) => [c, c])),
     };
   }
 }
@@ -218,68 +210,57 @@ function outermost(g: Graph, marks: Uint8Array): number[] {
 
 const mostFrames = 100_000;
 
+// A branch is a frame of a graph that grows, and what becomes it.
+interface Branch { spots: Spot[]; parent: number; method: number; line: number; width: number }
+
 // grow makes the graph of what is below some frames, or above them, in which equal calls are one frame.
 function grow(g: Graph, roots: Spot[], q: FlameQuery, up: boolean): Graph {
-  const samples = q.by === "samples";
-  const single = roots.length === 1 && roots[0].at === 0 && !up && !samples;
-  if (single) return g;
-  const figure = (s: Side) => samples ? s.samples : s.value;
-  const lone = up && !q.path; // each sample is counted where it was taken
-  const parent: number[] = [], method: number[] = [], line: number[] = [], id: string[] = [], more: number[] = [];
-  const sides = g.sides.map(() => ({ value: [] as number[], self: [] as number[], rest: [] as number[], samples: [] as number[] }));
-  const changes = new Map<number, Change>();
+  const samples = q.by === "samples", lone = up && !q.path; // lone: each sample is counted where it was taken
+  if (roots.length === 1 && roots[0].at === 0 && !up && !samples) return g;
+  const own = ownOf(g), figures = g.sides.map((s) => samples ? s.samples : s.value);
+  const widths = lone ? (samples ? own : g.sides.map((s) => s.self)) : figures, seen = lone ? own : g.sides.map((s) => s.samples);
+  const rests = samples ? own.map((all) => all.map((n, i) => g.more[i] > 0 ? n : 0)) : g.sides.map((s) => s.rest);
+  const sum = (all: Float64Array, spots: Spot[], of: keyof Spot) => spots.reduce((n, p) => n + all[p[of]], 0);
+  const parent: number[] = [], method: number[] = [], line: number[] = [], id: string[] = [], more: number[] = [], changes = new Map<number, Change>();
+  const sides = g.sides.map(() => ({ value: [] as number[], self: [] as number[], rest: [] as number[], samples: [] as number[], activations: null }));
   const names = g.names.concat(q.path || g.names[0]);
-  const own = ownOf(g);
-  const total = (spots: Spot[], k: number) => {
-    const s = g.sides[k], of = figure(s);
-    let value = 0, n = 0;
-    for (const p of spots) {
-      const taken = s.self[p.of];
-      value += lone ? (samples ? own[k][p.of] : taken) : of[p.of];
-      n += lone ? own[k][p.of] : s.samples[p.of];
-    }
-    return { value, samples: n };
-  };
-  const stack: { spots: Spot[]; parent: number; method: number; line: number }[] = [{ spots: roots, parent: 0, method: names.length - 1, line: 0 }];
+  const stack: Branch[] = [{ spots: roots, parent: 0, method: names.length - 1, line: 0, width: 0 }];
   while (stack.length > 0 && parent.length < mostFrames) {
-    const b = stack.pop()!, at = parent.length, first = b.spots[0];
+    const b = stack.pop()!, at = parent.length, change = !up && b.spots.length === 1 ? g.changes.get(b.spots[0].at) : undefined;
     parent.push(b.parent); method.push(b.method); line.push(b.line); id.push(String(at));
-    const change = !up && b.spots.length === 1 ? g.changes.get(first.at) : undefined;
     if (change) changes.set(at, change);
-    const below = new Map<number, { spots: Spot[]; parent: number; method: number; line: number; width: number }>();
+    const below = new Map<number, Branch>();
     const add = (m: number, l: number, spot: Spot) => {
-      const key = m * 2 ** 22 + l;
-      const group = below.get(key);
+      const key = m * 2 ** 22 + l, group = below.get(key);
       if (group) group.spots.push(spot);
       else below.set(key, { spots: [spot], parent: at, method: m, line: l, width: 0 });
     };
     let cut = 0;
     for (const spot of b.spots) {
       if (!up) {
-        for (let c = spot.at + 1; c <= g.last[spot.at]; c = g.last[c] + 1) add(g.method[c], g.line[c], { at: c, of: c });
+        for (const c of childrenOf(g, spot.at)) add(g.method[c], g.line[c], { at: c, of: c });
         cut += g.more[spot.at];
       } else if (at === 0 && lone) add(g.method[spot.at], 0, spot);
       else if (spot.at !== 0 && g.parent[spot.at] !== 0) add(g.method[g.parent[spot.at]], g.line[spot.at], { at: g.parent[spot.at], of: spot.of });
     }
     more.push(cut);
     const groups = [...below.values()];
-    for (const group of groups) group.width = g.sides.reduce((w, s, k) => w + total(group.spots, k).value / (figure(s)[0] || 1), 0);
     sides.forEach((out, k) => {
-      const t = total(b.spots, k);
-      const rest = up ? 0 : b.spots.reduce((r, p) => r + (samples ? (g.more[p.at] ? own[k][p.at] : 0) : g.sides[k].rest[p.at]), 0);
-      out.value.push(t.value); out.samples.push(t.samples); out.rest.push(rest);
-      out.self.push(t.value - rest - groups.reduce((r, c) => r + total(c.spots, k).value, 0));
+      const value = sum(widths[k], b.spots, "of"), rest = up ? 0 : sum(rests[k], b.spots, "at");
+      let self = value - rest;
+      for (const group of groups) {
+        const part = sum(widths[k], group.spots, "of");
+        self -= part;
+        group.width += part / (figures[k][0] || 1);
+      }
+      out.value.push(value); out.self.push(self); out.rest.push(rest); out.samples.push(sum(seen[k], b.spots, "of"));
     });
-    groups.sort((x, y) => x.width - y.width);
-    for (const group of groups) if (group.width > 0) stack.push(group);
+    stack.push(...groups.filter((group) => group.width > 0).sort((x, y) => x.width - y.width));
   }
-  return finish({
-    parent: Int32Array.from(parent), method: Int32Array.from(method), line: Int32Array.from(line), more: Int32Array.from(more), id, names, changes, notes: g.notes,
-    unit: samples ? "samples/count" : g.unit,
-    sides: sides.map((s) => ({ value: Float64Array.from(s.value), self: Float64Array.from(s.self), rest: Float64Array.from(s.rest), samples: Float64Array.from(s.samples), activations: null })),
-  });
+  return finish({ parent, method, line, more, id, names, changes, notes: g.notes, sides, unit: samples ? "samples/count" : g.unit });
 }
 
+// ownOf are samples of each frame itself, and of what is summed up in its rest, by side.
 function ownOf(g: Graph): Float64Array[] {
   return g.sides.map((s) => {
     const own = s.samples.slice();

@@ -1,5 +1,5 @@
 // The page that the address names, and what all pages have around them.
-import { Problem, Remote, type Source } from "./api";
+import { Remote, type Source } from "./api";
 import { comparePage } from "./comparepage";
 import { h, replace, shown } from "./dom";
 import { flamePage } from "./flamepage";
@@ -10,15 +10,16 @@ import { homePage } from "./homepage";
 import { queryPage, topPage } from "./listpages";
 import { Live, keep } from "./live";
 import { embedded } from "./local";
-import { type Context, change, tabs } from "./page";
+import { type Context, change, problem, tabs } from "./page";
 import { receiversPage } from "./receiverspage";
 import { Address, type Page, type State } from "./state";
+import { targetPage } from "./targetpage";
 import { timePage } from "./timepage";
 import { tuningPage } from "./tuningpage";
 
 const pages: Record<Page, (c: Context) => Promise<HTMLElement[]>> = {
-  home: homePage, flame: flamePage, top: topPage, method: queryPage, query: queryPage, receivers: receiversPage, tuning: tuningPage,
-  time: timePage, compare: comparePage, doctor: doctorPage, fleet: fleetPage, help: homePage,
+  home: homePage, target: targetPage, flame: flamePage, top: topPage, method: queryPage, query: queryPage, receivers: receiversPage, tuning: tuningPage,
+  time: timePage, compare: comparePage, doctor: doctorPage, fleet: fleetPage,
 };
 
 // changes reports whether a page shows what goes on.
@@ -30,7 +31,7 @@ class App {
   #main = h("main", { tabindex: -1 });
   #following: Live | null = null;
   #head = h("header");
-  #live = h("div", { "aria-live": "polite", class: "hidden" });
+  #live = h("div.hidden", { "aria-live": "polite" });
   #help = helpList();
   #keys = new Map<string, () => void>();
   #shows = 0; // pages so far
@@ -54,7 +55,7 @@ class App {
       const all = await pages[state.page](c);
       if (turn !== this.#shows) return;
       if (isAgain) this.#setKeys(c);
-      if (!all.some((e) => e.tagName === "H1" || e.querySelector("h1"))) all.unshift(h("h1", { class: "hidden" }, c.state.page + " " + shown(c.state.ref, 100)));
+      if (!all.some((e) => e.tagName === "H1" || e.querySelector("h1"))) all.unshift(h("h1.hidden", c.state.page + " " + shown(c.state.ref, 100)));
       const restore = isAgain ? keep(this.#main) : null;
       if (all.some((e, i) => e !== this.#main.children[i])) replace(this.#main, ...all);
       restore?.();
@@ -63,8 +64,7 @@ class App {
     } catch (e) {
       if (isAgain) throw e;
       if (turn !== this.#shows || e instanceof DOMException && e.name === "AbortError") return;
-      replace(this.#main, h("p", { role: "alert", class: "warning" }, shown(e instanceof Error ? e.message : String(e), 2000)),
-        e instanceof Problem && e.hint !== "" ? h("p", {}, shown(e.hint, 2000)) : null);
+      replace(this.#main, ...problem(e));
       document.body.dataset.state = "failed";
       this.#following?.follow(changes(state));
     }
@@ -75,7 +75,7 @@ class App {
     this.#following?.follow(false);
     this.#setKeys(c);
     document.title = "ccmapd " + c.state.page;
-    replace(this.#head, tabs(c, this.compares), h("span", {}, this.#following?.element ?? null, " ", h("button", { click: () => this.#help.showModal() }, "? keys")));
+    replace(this.#head, tabs(c, this.compares), h("span", this.#following?.element ?? null, " ", h("button", { click: () => this.#help.showModal() }, "? keys")));
     document.body.dataset.state = "loading";
   }
 

@@ -1,7 +1,8 @@
 // What all pages share: the strip that says what was sampled, the command that prints the same, and choices.
-import type { Source } from "./api";
-import { count, h, quantity, shown, warning } from "./dom";
-import { type Address, type Page, type State, merged } from "./state";
+import { Problem, Remote, type Search, type Source } from "./api";
+import { count, duration, h, plural, quantity, share, shown, warning } from "./dom";
+import { type Column, figure } from "./table";
+import { type Address, type Page, type State, targetOf } from "./state";
 
 export interface Context {
   source: Source;
@@ -12,42 +13,57 @@ export interface Context {
   keys: Map<string, () => void>; // of this page
 }
 
+// param is a parameter of the page; "": it has none of that name.
+export function param(c: Context, name: string): string { return c.state.params.get(name) ?? ""; }
+
+// served is the server of a page that a file cannot have.
+export function served(c: Context): Remote {
+  if (c.source instanceof Remote) return c.source;
+  throw new Problem("a page in a file has none of this", "");
+}
+
+// problem says what went wrong, and what helps.
+export function problem(e: unknown): HTMLElement[] {
+  const hint = e instanceof Problem ? e.hint : "";
+  return [h("p.warning", { role: "alert" }, shown(e instanceof Error ? e.message : String(e), 2000)), ...hint !== "" ? [h("p", shown(hint, 2000))] : []];
+}
+
 // A link that the address bar follows without loading the page again.
 export function link(c: Context, text: string, page: Page, ref: string, params: Record<string, string | undefined> = {}): HTMLElement {
-  const to = c.address.link(page, ref, params);
-  return h("a", {
-    href: to,
-    click: (e: MouseEvent) => {
-      if (e.ctrlKey || e.metaKey || e.shiftKey || e.button !== 0) return;
-      e.preventDefault();
-      c.address.go(to);
-    },
-  }, text);
+  const href = c.address.link(page, ref, params);
+  return h("a", { href, click: (e: MouseEvent) => {
+    if (e.ctrlKey || e.metaKey || e.shiftKey || e.button !== 0) return;
+    e.preventDefault();
+    c.address.go(href);
+  } }, text);
 }
 
-// change goes to the same page with other parameters.
+// change goes to the same page with other parameters; undefined and "" remove one.
 export function change(c: Context, changes: Record<string, string | undefined>): void {
-  c.address.go(c.address.link(c.state.page, c.state.ref, merged(c.state.params, changes)));
+  c.address.go(c.address.link(c.state.page, c.state.ref, { ...Object.fromEntries(c.state.params), ...changes }));
 }
 
-// choice is a menu of values of a parameter, the first of which is the default.
-export function choice(c: Context, param: string, label: string, values: [string, string][]): HTMLElement {
-  const now = c.state.params.get(param) ?? "";
-  const menu = h("select", { change: (e: Event) => change(c, { [param]: (e.target as HTMLSelectElement).value, root: undefined }) },
-    ...values.map(([value, text]) => h("option", { value, selected: value === now }, text)));
-  return h("label", {}, label + " ", menu);
+// choice is a menu of values of a parameter, with their texts where those differ. The first value is the default.
+export function choice(c: Context, name: string, label: string, values: (string | [string, string])[]): HTMLElement {
+  const now = param(c, name), options = values.map((v) => typeof v === "string" ? [v, v] : v);
+  const menu = h("select", { change: () => { change(c, { [name]: menu.value, root: undefined }); } },
+    ...options.map(([value, text]) => h("option", { value, selected: value === now }, text)));
+  return h("label", label + " ", menu);
 }
 
-// command shows the command that prints the same figures.
-export function command(...words: string[]): HTMLElement {
-  const event = words[0] === "fleet" ? null : new URLSearchParams(location.search).get("event");
+// command shows the command that prints the same figures, of the event and the part that the address names.
+export function command(name: string, ...words: string[]): HTMLElement {
+  const asked = new URLSearchParams(location.search), event = name === "fleet" ? null : asked.get("event");
+  if (asked.get("recent")) words.unshift("--recent");
   if (event) words.push("--sample-type", event);
-  return h("p", { class: "command" }, copied("ccmapd " + words.filter((w) => w !== "").map(quoted).join(" ")));
+  return commandLine(["ccmapd", name, ...words].filter((w) => w !== "").map(quoted).join(" "));
 }
+
+export function commandLine(text: string): HTMLElement { return h("p.command", copied(text)); }
 
 // copied is a command to copy.
 export function copied(text: string): HTMLElement {
-  return h("span", {}, h("code", {}, shown(text, 2000)), " ", h("button", { "aria-label": "copy: " + shown(text, 200), click: () => { void navigator.clipboard?.writeText(text); } }, "copy"));
+  return h("span", h("code", shown(text, 2000)), " ", h("button", { "aria-label": "copy: " + shown(text, 200), click: () => { void navigator.clipboard?.writeText(text); } }, "copy"));
 }
 
 function quoted(word: string): string {
@@ -61,44 +77,59 @@ const few = 1000; // samples
 
 // strip says what was sampled, and how far it can be trusted.
 export function strip(meta: any): HTMLElement {
-  const facts = [meta.executable ?? meta.file, meta.engine && "engine " + meta.engine, meta.start && "since " + String(meta.start).slice(0, 19).replace("T", " "),
-    meta.duration_ns && "for " + quantity(meta.duration_ns, "/nanoseconds"),
-    meta.interval_ns?.length > 0 && "interval " + quantity(meta.interval_ns.at(-1), "/nanoseconds"), count(meta.samples) + " samples",
+  const facts = [meta.executable ?? meta.file, meta.engine && "engine " + meta.engine, meta.start && "since " + moment(meta.start),
+    meta.duration_ns && "for " + duration(meta.duration_ns),
+    meta.interval_ns?.length > 0 && "interval " + duration(meta.interval_ns.at(-1)), count(meta.samples) + " samples",
     quantity(meta.time_ns, meta.unit), meta.lost_samples > 0 && count(meta.lost_samples) + " lost",
     meta.settled && "settled " + meta.settled.contexts.toFixed(0) + " % of contexts", meta.pruned && count(meta.pruned.nodes) + " contexts pruned",
     meta.only_recent && "the recent window alone"].filter((f) => f);
   const warnings = [...meta.warnings ?? []];
   if (meta.samples < few) warnings.push(`Only ${count(meta.samples)} samples: small shares are rough.`);
   if (meta.lost_samples > 0.01 * (meta.samples + meta.lost_samples)) warnings.push("More than 1 % of the samples were lost.");
-  return h("div", { class: "strip" }, h("p", {}, shown(facts.join(" · "), 2000)), ...warnings.map((w) => warning("⚠ " + shown(w, 2000))));
+  return h("div.strip", h("p", shown(facts.join(" · "), 2000)), ...warnings.map((w) => warning("⚠ " + shown(w, 2000))));
 }
 
-// tabs lead to the pages of a profile.
+// moment prints a time of the API, in UTC.
+export function moment(at: string): string { return at.slice(0, 19).replace("T", " "); }
+
+// tabs lead to the pages of a profile, and of the target that it is of.
 export function tabs(c: Context, compares: boolean): HTMLElement {
-  const { ref, page, params } = c.state, recent = params.get("recent") ?? undefined;
-  const tab = (text: string, to: Page) => {
-    const e = link(c, text, to, ref, to === "query" ? { path: params.get("path") ?? undefined, recent } : { recent });
+  const { ref, page } = c.state, target = /^(live|span):/.test(ref) && !c.isFile ? targetOf(ref) : "";
+  const all: [string, Page, string][] = ref === "" ? [] : [["Flame", "flame", ref], ["Top", "top", ref], ["Paths", "query", ref], ["Receivers", "receivers", ref]];
+  if (target !== "") {
+    all.unshift(["Target", "target", "live:" + target]);
+    all.push(["Tuning", "tuning", "live:" + target], ["Time", "time", "span:" + target]);
+  }
+  if (compares) all.push(["Compare", "compare", ref]);
+  if (!c.isFile) all.unshift(["Profiles", "home", ""]);
+  return h("nav", { "aria-label": "pages" }, ...all.map(([text, to, of]) => {
+    const e = link(c, text, to, of, to === "query" ? { path: param(c, "path") } : {});
     if (page === to) e.setAttribute("aria-current", "page");
     return e;
-  };
-  const all = ref === "" ? [] : [tab("Flame", "flame"), tab("Top", "top"), tab("Paths", "query"), tab("Receivers", "receivers")];
-  if (ref.startsWith("live:") && !c.isFile) all.push(tab("Tuning", "tuning"));
-  if (/^(live|span):/.test(ref) && !c.isFile) {
-    const time = link(c, "Time", "time", ref.replace(/^live:([^:]*).*/, "span:$1"));
-    if (page === "time") time.setAttribute("aria-current", "page");
-    all.push(time);
-  }
-  if (compares) all.push(tab("Compare", "compare"));
-  if (!c.isFile) all.unshift(link(c, "Profiles", "home", ""));
-  return h("nav", { "aria-label": "pages" }, ...all);
+  }));
 }
 
 export const searchLabel = "search methods: a part of a name, or /expression/";
 
 // searchBox goes to what a text is found in.
-export function searchBox(c: Context, label: string, value: string, go: (text: string) => void): HTMLElement {
-  const input = h("input", { type: "search", value, "aria-label": label, placeholder: label, class: "search", autocomplete: "off", maxlength: 1024,
-    keydown: (e: KeyboardEvent) => { if (e.key === "Enter") go(input.value); e.stopPropagation(); if (e.key === "Escape") input.blur(); } });
+export function searchBox(c: Context, label: string, value: string, go: (text: string) => void): HTMLInputElement {
+  const input = h("input.search", { type: "search", value, "aria-label": label, placeholder: label, autocomplete: "off", maxlength: 1024,
+    keydown: (e: KeyboardEvent) => { if (e.key === "Enter") go(input.value.trim()); e.stopPropagation(); if (e.key === "Escape") input.blur(); } });
   c.keys.set("/", () => { input.focus(); input.select(); });
   return input;
+}
+
+// foundText says how much of a profile a search has found.
+export function foundText(text: string, s: Search): string {
+  return `${plural(s.found, "method")} with “${shown(text, 100)}”: ${share(s.total.percent)} of the whole, ${plural(s.total.samples, "sample")}.`;
+}
+
+// sides are columns that choose two rows of all lists of a page, and pair is a button that compares these.
+export function sides(nameOf: (r: any) => string): Column<any>[] {
+  return ["a", "b"].map((side) => figure(side.toUpperCase(), (r) => h("input", { type: "radio", name: side, value: r.ref, "aria-label": side.toUpperCase() + ": " + shown(nameOf(r), 200) })));
+}
+
+export function pair(c: Context): HTMLElement {
+  const chosen = (side: string) => document.querySelector<HTMLInputElement>(`main input[name=${side}]:checked`)?.value;
+  return h("button", { click: () => c.address.go(c.address.link("compare", "", { a: chosen("a"), b: chosen("b") })) }, "Compare A with B"); // which asks for what is missing
 }

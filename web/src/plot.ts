@@ -1,17 +1,10 @@
 // Lines over time, one below the other, with one cursor through all. They are pictures of a table that stands beside them.
-import { h, replace, shown } from "./dom";
+import { h, replace, shown, svg } from "./dom";
 
 export interface Line { name: string; values: (number | null)[]; text(value: number): string; band?: [number, number] }
 export interface Mark { t: number; kind: string; text: string }
 
 const width = 1000, height = 60; // of a line's own units: it is stretched
-
-function svg(tag: string, attributes: Record<string, string | number>, ...children: Node[]): SVGElement {
-  const e = document.createElementNS("http://www.w3.org/2000/svg", tag);
-  for (const [name, value] of Object.entries(attributes)) e.setAttribute(name, String(value));
-  e.append(...children);
-  return e;
-}
 
 // plots draws lines over the times t, seconds, which are in order.
 export function plots(t: number[], lines: Line[], marks: Mark[]): HTMLElement {
@@ -31,19 +24,19 @@ export function plots(t: number[], lines: Line[], marks: Mark[]): HTMLElement {
     cursors.push(cursor);
     captions.push(caption);
     const band = line.band ? [svg("rect", { class: "band", x: 0, width, y: y(line.band[1]), height: y(line.band[0]) - y(line.band[1]) })] : [];
-    return h("figure", {}, caption, svg("svg", { viewBox: `0 0 ${width} ${height}`, preserveAspectRatio: "none" }, ...band,
+    return h("figure", caption, svg("svg", { viewBox: `0 0 ${width} ${height}`, preserveAspectRatio: "none" }, ...band,
       ...marks.filter((m) => m.t >= t[0]).map((m) => svg("line", { class: "mark " + m.kind, x1: x(m.t), x2: x(m.t), y1: 0, y2: height })),
       ...parts.map((points) => svg("polyline", { points })), cursor));
   });
   const point = (i: number) => {
     lines.forEach((line, k) => {
       const v = line.values[i];
-      replace(captions[k], h("b", {}, line.name), " " + (v === null ? "–" : shown(line.text(v))) + ", " + clock(t[i]));
+      replace(captions[k], h("b", line.name), " " + (v === null ? "–" : shown(line.text(v))) + ", " + clock(t[i]));
       for (const end of ["x1", "x2"]) cursors[k].setAttribute(end, String(x(t[i])));
     });
   };
   point(t.length - 1);
-  const all = h("div", { class: "plots", "aria-hidden": "true", mousemove: (e: MouseEvent) => {
+  const all = h("div.plots", { "aria-hidden": "true", mousemove: (e: MouseEvent) => {
     const box = all.getBoundingClientRect(), at = t[0] + (e.clientX - box.left) / box.width * span;
     const i = t.findIndex((s) => s >= at);
     point(i < 0 ? t.length - 1 : i);
@@ -52,3 +45,10 @@ export function plots(t: number[], lines: Line[], marks: Mark[]): HTMLElement {
 }
 
 export function clock(t: number): string { return new Date(1000 * t).toTimeString().slice(0, 5); }
+
+// spark draws how something went on, the latest value last. It stands beside its last value as text.
+export function spark(values: number[]): SVGElement {
+  const top = Math.max(...values, 1e-12), last = Math.max(values.length - 1, 1);
+  return svg("svg", { class: "spark", "aria-hidden": "true", viewBox: "0 0 100 20", preserveAspectRatio: "none" },
+    svg("polyline", { points: values.map((v, i) => (i / last * 100).toFixed(1) + "," + (19 - v / top * 18).toFixed(1)).join(" ") }));
+}

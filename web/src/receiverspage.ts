@@ -1,31 +1,34 @@
 // Receivers: calls that may reach several methods, what they reach, and which callers tell it.
-import { controls, count, h, percent, quantity, shown } from "./dom";
+import { controls, count, h, quantity, share, shown } from "./dom";
 import { titleOf } from "./graph";
 import { methodLink } from "./flamepage";
-import { type Context, choice, command, fileOf, link, strip } from "./page";
-import { type Column, figure, table, word } from "./table";
+import { type Context, choice, command, fileOf, link, param, strip } from "./page";
+import { figure, table, word } from "./table";
 
 const siteOf = (s: any): string => titleOf(s.caller) + (s.caller.line ? ":" + s.caller.line : s.caller.offset ? "+" + s.caller.offset : "");
 const bits = (n: number): string => n.toFixed(2);
 const of = (s: any): any => s["by_" + s.decisive] ?? s.by_samples ?? s.by_calls ?? { receivers: [] };
 
 export async function receiversPage(c: Context): Promise<HTMLElement[]> {
-  const { ref, params } = c.state, recent = params.get("recent") === "1", only = params.get("verdict") ?? "";
-  const [meta, v] = await Promise.all([c.source.meta(ref), c.source.receivers(ref, recent)]);
+  const { ref } = c.state, only = param(c, "verdict");
+  const [meta, v] = await Promise.all([c.source.meta(ref), c.source.receivers(ref)]);
   const sites: any[] = (v.sites ?? []).filter((s: any) => only === "" || s.verdict === only);
-  const chosen = sites.find((s) => siteOf(s) === params.get("site")) ?? sites[0];
-  const columns: Column<any>[] = [
-    figure("share", (s) => percent(s.percent / 100)), figure("samples", (s) => count(s.by_samples?.seen ?? 0)), figure("calls", (s) => count(s.by_calls?.seen ?? 0)),
-    word("call site", (s) => link(c, shown(siteOf(s)), "receivers", ref, { site: siteOf(s), verdict: only, recent: recent ? "1" : undefined })),
-    figure("receivers", (s) => count(of(s).receivers.length)), word("verdict", (s) => s.verdict),
-    figure("bits", (s) => bits(s.entropy_bits)), figure("callers tell", (s) => bits(s.gain_bits)),
-  ];
-  const all = [strip(meta), controls(choice(c, "verdict", "only", [["", "all"], ["monomorphic", "monomorphic"], ["bimorphic", "bimorphic"], ["megamorphic", "megamorphic"], ["mixed", "mixed"], ["unknown", "unknown"]]))];
-  all.push(table("calls that may reach several methods", columns, sites, "There is none. Engines of processes catch calls, unless with --hits 0."));
-  if (v.hidden_sites > 0) all.push(h("p", {}, `${count(v.hidden_sites)} call sites of one receiver are not listed.`));
+  const chosen = sites.find((s) => siteOf(s) === param(c, "site")) ?? sites[0];
+  const all = [strip(meta), controls(choice(c, "verdict", "only", [["", "all"], "monomorphic", "bimorphic", "megamorphic", "mixed", "unknown"]))];
+  all.push(siteTable(c, sites, only));
+  if (v.hidden_sites > 0) all.push(h("p", `${count(v.hidden_sites)} call sites of one receiver are not listed.`));
   if (chosen) all.push(...detail(c, chosen, meta));
-  all.push(command("receivers", "-n", "100", recent ? "--recent" : "", fileOf(meta, ref)));
+  all.push(command("receivers", "-n", "100", fileOf(meta, ref)));
   return all;
+}
+
+// siteTable lists call sites, which lead to what each reaches.
+function siteTable(c: Context, sites: any[], only: string): HTMLElement {
+  return table("calls that may reach several methods", [
+    figure("share", (s) => share(s.percent)), figure("samples", (s) => count(s.by_samples?.seen ?? 0)), figure("calls", (s) => count(s.by_calls?.seen ?? 0)),
+    word("call site", (s) => link(c, shown(siteOf(s)), "receivers", c.state.ref, { site: siteOf(s), verdict: only })),
+    figure("receivers", (s) => count(of(s).receivers.length)), word("verdict"), figure("bits", (s) => bits(s.entropy_bits)), figure("callers tell", (s) => bits(s.gain_bits)),
+  ], sites, "There is none: --hits 0 catches no calls.");
 }
 
 // detail shows a call site: time beside calls, which are never added, and what callers tell.
@@ -37,29 +40,29 @@ function detail(c: Context, s: any, meta: any): HTMLElement[] {
       rows.set(key, { ...rows.get(key) ?? { r }, [by]: r });
     }
   }
-  const share = (r: any) => r ? percent(r.share_percent / 100) : "";
-  const all = [h("h2", {}, "At ", methodLink(c, titleOf(s.caller)), s.caller.line ? ", line " + s.caller.line : ""),
+  const part = (r: any) => r ? share(r.share_percent) : "";
+  const all = [h("h2", "At ", methodLink(c, titleOf(s.caller)), s.caller.line ? ", line " + s.caller.line : ""),
     table("what it reaches: by time, and by calls that were caught", [
-      figure("time", (x: any) => x.samples?.time_ns ? quantity(x.samples.time_ns, meta.unit) : ""), figure("of time", (x: any) => share(x.samples)),
-      figure("calls", (x: any) => x.calls ? count(x.calls.seen) : ""), figure("of calls", (x: any) => share(x.calls)),
-      word("method", (x: any) => methodLink(c, titleOf(x.r))), word("type", (x: any) => shown(x.r.receiver ?? "")),
+      figure("time", (x) => x.samples?.time_ns ? quantity(x.samples.time_ns, meta.unit) : ""), figure("of time", (x) => part(x.samples)),
+      figure("calls", (x) => x.calls ? count(x.calls.seen) : ""), figure("of calls", (x) => part(x.calls)),
+      word("method", (x) => methodLink(c, titleOf(x.r))), word("type", (x) => shown(x.r.receiver ?? "")),
     ], [...rows.values()])];
   const splits: any[] = of(s).splits ?? [];
   if (splits.length === 0) return all;
   const levels = [{ depth: 0, entropy_bits: of(s).entropy_bits, verdict: of(s).verdict }, ...splits];
   all.push(table("what is unknown once callers are known", [
-    figure("callers", (x: any) => count(x.depth)), figure("bits", (x: any) => bits(x.entropy_bits)),
-    word("of them", (x: any) => h("meter", { "aria-label": bits(x.entropy_bits) + " bits", min: 0, max: Math.max(levels[0].entropy_bits, 1e-9), value: x.entropy_bits })),
-    word("verdict", (x: any) => x.verdict),
+    figure("callers", (x) => count(x.depth)), figure("bits", (x) => bits(x.entropy_bits)),
+    word("of them", (x) => h("meter", { "aria-label": bits(x.entropy_bits) + " bits", min: 0, max: Math.max(levels[0].entropy_bits, 1e-9), value: x.entropy_bits })),
+    word("verdict"),
   ], levels));
   const telling = splits.find((x) => x.verdict === "monomorphic") ?? splits[splits.length - 1];
   all.push(table("by its callers, innermost first", [
-    figure("share", (x: any) => percent(x.share_percent / 100)), word("verdict", (x: any) => x.verdict),
-    word("callers", (x: any) => x.rest ? "all others" : shown(x.callers.map(titleOf).join(" ← "), 1000)),
-    word("reaches", (x: any) => shown(x.receivers.map((r: any) => titleOf(r) + " " + share(r)).join(", "), 1000)),
+    figure("share", part), word("verdict"),
+    word("callers", (x) => x.rest ? "all others" : shown(x.callers.map(titleOf).join(" ← "), 1000)),
+    word("reaches", (x) => shown(x.receivers.map((r: any) => titleOf(r) + " " + part(r)).join(", "), 1000)),
   ], telling.contexts ?? []));
-  const isClear = telling.verdict === "monomorphic" || s.verdict === "monomorphic";
-  if (isClear) all.push(h("p", {}, s.verdict === "monomorphic" ? "One method is reached: the call could be devirtualised. A Go program's compiler is asked by" : "Each caller reaches one method: inlined into them, the call could be devirtualised. A Go program's compiler is asked by"),
+  const isMono = (x: any) => x.verdict === "monomorphic";
+  if (isMono(telling) || isMono(s)) all.push(h("p", (isMono(s) ? "One method is reached" : "Each caller reaches one method: inlined into them") + ", the call could be devirtualised. A Go program's compiler is asked by"),
     command("pgo", "check", fileOf(meta, c.state.ref), "."));
   return all;
 }

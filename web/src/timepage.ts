@@ -1,7 +1,7 @@
 // The heat map of a time: when a program was busy. A part of it can be selected, and compared with another one.
 import type { Heat } from "./api";
 import { controls, h, percent, quantity, shown } from "./dom";
-import { type Context, change, command, link, searchBox, strip } from "./page";
+import { type Context, change, command, link, param, searchBox, strip } from "./page";
 import { type Column, figure, table, word } from "./table";
 
 const cellHeight = 4, mostLines = 96, leastWidth = 2; // px; lines of the table; px
@@ -10,17 +10,15 @@ const cellHeight = 4, mostLines = 96, leastWidth = 2; // px; lines of the table;
 interface Span { from: number; to: number }
 
 export async function timePage(c: Context): Promise<HTMLElement[]> {
-  const { ref, params } = c.state, path = params.get("path") ?? "";
+  const { ref } = c.state, path = param(c, "path");
   const heat = await c.source.heat(ref, path), map = new HeatMap(c, heat);
-  const spans: Record<string, Span | null> = { a: map.spanOf(params.get("a")), b: map.spanOf(params.get("b")) };
-  map.show(spans.a, spans.b);
-  const refs = [params.get("a"), params.get("b")].map((at) => at ? nameOf(ref) + "@" + at : "");
-  const actions = h("p", { class: "actions" }, h("button", { click: () => map.setBase(!map.base), "aria-pressed": "false", class: "base" }, "Drag selects the base"), " ",
-    refs[0] !== "" ? link(c, "Flame graph of the selection", "flame", refs[0]) : "Drag over a time, or choose one in the table.", " ",
-    refs[0] !== "" ? link(c, "Look closer", "time", refs[0], { path }) : null, " ",
-    refs[0] !== "" && refs[1] !== "" ? link(c, "Compare it with the base", "compare", "", { a: refs[1], b: refs[0] }) : null);
-  return [strip(heat.profile), controls(searchBox(c, "A > B > C: part of a method or a path", path, (text) => change(c, { path: text.trim() }))),
-    map.element, h("p", { class: "legend-heat" }, path === "" ? "Darker: more " + unitName(heat.profile.unit) + "." : "Darker: a larger share of " + shown(path) + "."),
+  const times = [param(c, "a"), param(c, "b")], [of, base] = times.map((at) => at && nameOf(ref) + "@" + at);
+  map.show(map.spanOf(times[0]), map.spanOf(times[1]));
+  const actions = h("p.actions", h("button", { click: () => map.setBase(!map.base), "aria-pressed": "false", class: "base" }, "Drag selects the base"), " ",
+    of ? link(c, "Flame graph of the selection", "flame", of) : "Drag over a time, or choose one in the table.", " ",
+    of ? link(c, "Look closer", "time", of, { path }) : null, " ", of && base ? link(c, "Compare it with the base", "compare", "", { a: base, b: of }) : null);
+  return [strip(heat.profile), controls(searchBox(c, "A > B > C: part of a method or a path", path, (text) => change(c, { path: text }))),
+    map.element, h("p.legend-heat", path === "" ? "Darker: more " + unitName(heat.profile.unit) + "." : "Darker: a larger share of " + shown(path) + "."),
     actions, map.table(), command("heat", "@" + ref, path)];
 }
 
@@ -40,14 +38,14 @@ class HeatMap {
   #a: Span | null = null;
   #b: Span | null = null;
   #drag: { from: number; to: number } | null = null;
-  #hover = h("p", { class: "detail" });
+  #hover = h("p.detail");
 
   constructor(private c: Context, private heat: Heat) {
     this.#columns = heat.values.length / heat.rows;
     this.#start = Date.parse(heat.from);
     this.#cell = heat.column_ns / heat.rows / 1e6;
     this.#shares = sharesOf(heat);
-    this.element = h("section", { class: "heat", "aria-label": "heat map" }, this.#canvas, this.#hover);
+    this.element = h("section.heat", { "aria-label": "heat map" }, this.#canvas, this.#hover);
     this.#canvas.addEventListener("pointerdown", (e) => { this.#canvas.setPointerCapture(e.pointerId); const at = this.#at(e); this.#drag = { from: at, to: at }; this.#draw(); });
     this.#canvas.addEventListener("pointermove", (e) => this.#move(e));
     this.#canvas.addEventListener("pointerup", () => this.#drop());
@@ -62,8 +60,8 @@ class HeatMap {
   }
 
   // spanOf reads FROM..TO.
-  spanOf(text: string | null): Span | null {
-    const [from, to] = (text ?? "").split("..").map((t) => Math.round((Date.parse(t) - this.#start) / this.#cell));
+  spanOf(text: string): Span | null {
+    const [from, to] = text.split("..").map((t) => Math.round((Date.parse(t) - this.#start) / this.#cell));
     return Number.isFinite(from) && Number.isFinite(to) && to > from ? { from, to } : null;
   }
 

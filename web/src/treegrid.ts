@@ -18,8 +18,8 @@ export const treeOf = new WeakMap<Element, TreeGrid>();
 
 export class TreeGrid {
   readonly element: HTMLElement;
-  #body = h("div", { role: "rowgroup", class: "rows" });
-  #head = h("div", { role: "row", class: "row head" });
+  #body = h("div.rows", { role: "rowgroup" });
+  #head = h("div.row", { role: "row" });
   #open = new Set<number>();
   #closed = new Set<string>(); // by a person, by id
   #rows: Row[] = [];
@@ -28,8 +28,8 @@ export class TreeGrid {
   #selected = 0; // row
 
   constructor(private actions: TreeActions, label: string) {
-    this.element = h("div", { role: "treegrid", class: "tree", tabindex: 0, "aria-label": label, scroll: () => this.#draw(), keydown: (e) => this.#key(e) },
-      h("div", { role: "rowgroup", class: "headgroup" }, this.#head), this.#body);
+    this.element = h("div.tree", { role: "treegrid", tabindex: 0, "aria-label": label, scroll: () => this.#draw(), keydown: (e) => this.#key(e) },
+      h("div.headgroup", { role: "rowgroup" }, this.#head), this.#body);
     new ResizeObserver(() => requestAnimationFrame(() => this.#draw())).observe(this.element);
     treeOf.set(this.element, this);
   }
@@ -104,9 +104,9 @@ export class TreeGrid {
       "aria-setsize": r.of, "aria-expanded": isBranch ? String(this.#open.has(r.frame)) : null, "aria-selected": String(i === this.#selected),
       click: () => { this.#select(i); if (isBranch) this.#toggle(r.frame); if (r.isRest) this.actions.zoom(r.frame); },
       dblclick: () => { if (!r.isRest) this.actions.focus(r.frame); },
-    }, ...this.#figures(r).map((text) => h("span", { role: "gridcell", class: "figure" }, text)));
+    }, ...this.#figures(r).map((text) => h("span.figure", { role: "gridcell" }, text)));
     const mark = isBranch ? (this.#open.has(r.frame) ? "▾ " : "▸ ") : "  ";
-    const name = h("span", { role: "gridcell", class: "name" }, mark + this.#title(r));
+    const name = h("span.name", { role: "gridcell" }, mark + this.#title(r));
     name.style.paddingLeft = Math.min(r.level - 1, 40) * 12 + "px";
     e.style.top = i * rowHeight + "px";
     e.append(name);

@@ -25,11 +25,11 @@ import (
 	"github.com/ccmapd/ccmapd/daemon/api"
 )
 
-// startDaemon starts 'ccmapd serve', which follows VMs of this process and a program that is not there. The port wants
-// a password.
-func startDaemon(t *testing.T) (socket, port string) {
+// startDaemon starts 'ccmapd serve', which follows VMs of this process, with so many samples at most, and a program that
+// is not there. The port wants a password. The configuration has more.
+func startDaemon(t *testing.T, most int, more string) (socket, port string) {
 	t.Helper()
-	g := &growing{m: ccmap.New(ccmap.Options{}), perLook: 40}
+	g := &growing{m: ccmap.New(ccmap.Options{}), perLook: 40, most: most}
 	g.add(1000, "leaf<i>", "serve", "main")
 	mux := http.NewServeMux()
 	mux.Handle("/debug/ccmapd/", http.StripPrefix("/debug/ccmapd", api.Handler(map[string]api.Session{"web": g})))
@@ -42,7 +42,7 @@ func startDaemon(t *testing.T) (socket, port string) {
 	free.Close()
 	for name, text := range map[string]string{
 		"web.yml":     "basic_auth_users:\n  reader: " + hashed + "\n",
-		"ccmapd.toml": fmt.Sprintf("[listen]\nsocket = %q\ntcp = %q\nweb_config = %q\n\n[[target]]\nname = \"web\"\nmatch = { url = \"%s/debug/ccmapd\" }\n\n[[target]]\nname = \"none\"\nmatch = { exe = \"/no/such/program\" }\n", socket, port, filepath.Join(dir, "web.yml"), vms.URL),
+		"ccmapd.toml": fmt.Sprintf("[listen]\nsocket = %q\ntcp = %q\nweb_config = %q\n\n[[target]]\nname = \"web\"\nmatch = { url = \"%s/debug/ccmapd\" }\n\n[[target]]\nname = \"none\"\nmatch = { exe = \"/no/such/program\" }\n%s", socket, port, filepath.Join(dir, "web.yml"), vms.URL, more),
 	} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
@@ -80,7 +80,7 @@ const hashed = "$2y$04$abcdefghijklmnopqrstuu2r9OfJnfCsdneAXAGHnS4UpFFP8WIrW"
 // its caller. Both show its targets as the command prints them.
 func TestDaemonPages(t *testing.T) {
 	t.Parallel()
-	socket, port := startDaemon(t)
+	socket, port := startDaemon(t, 0, "")
 	env := []string{"CCMAPD_SOCKET=" + socket}
 	script := axe(t)
 	tb := open(t, startUI(t, env))
@@ -106,7 +106,7 @@ func TestDaemonPages(t *testing.T) {
 		return chromedp.Void{}, err
 	})
 	in.checkTargets(env)
-	in.goTo("/t/web")
+	in.goTo("/t/web/flame")
 	in.wait(`document.querySelector(".tree").textContent.includes("leaf<i>")`)
 	in.mayBeRefused()
 	in.goTo("/doctor")
@@ -139,7 +139,7 @@ func (tb *tab) checkTargets(env []string) {
 	}
 	for _, w := range want.Targets {
 		r := got[w.Name]
-		if len(r) < 12 || !strings.HasSuffix(r[1], w.State) || number(r[7]) != int64(len(w.Processes)) || !strings.Contains(r[11], w.Reason) {
+		if len(r) < 14 || !strings.HasSuffix(r[1], w.State) || number(r[8]) != int64(len(w.Processes)) || !strings.Contains(r[13], w.Reason) {
 			tb.t.Errorf("the page has %q, the command %+v", r, w)
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -60,11 +61,20 @@ func (tb *tab) checkTop(profile string) {
 		t.Fatalf("the page has %d methods, the command %d", len(got), len(want.Methods))
 	}
 	for _, r := range got {
+		r = withoutNow(r)
 		w := byMethod[r[5]]
 		if r[1] != share(w.Flat.Percent) || r[3] != share(w.Cum.Percent) || strings.ReplaceAll(r[4], ",", "") != fmt.Sprint(w.Cum.Samples) {
 			t.Errorf("the page has %q, the command flat %v, cum %v", r, w.Flat, w.Cum)
 		}
 	}
+}
+
+// withoutNow leaves the two shares of recent time out of a row of the hottest methods, if it has them.
+func withoutNow(r []string) []string {
+	if len(r) < 8 {
+		return r
+	}
+	return slices.Concat(r[:2], r[3:5], r[6:])
 }
 
 // TestFileReceivers compares the receivers of calls, which are in the file, with the command's.

@@ -152,6 +152,7 @@ func TestFleetPage(t *testing.T) {
 		t.Errorf("the page lacks the lag or what was refused, %+v: %.600s", status, text)
 	}
 	tb.usable("fleet", script)
+	tb.hasOutline("fleet")
 
 	tb.click("beside the build before") // which build made it worse
 	tb.wait(`location.pathname === "/compare" && document.querySelector("h1")?.textContent.startsWith("Verdict: ")`)
@@ -183,6 +184,7 @@ func TestFleetPage(t *testing.T) {
 		t.Errorf("times %q", got)
 	}
 	tb.usable("a build of the fleet", script)
+	tb.hasOutline("build")
 	tb.fleetFanIn(t, env)
 	tb.goTo("/fleet?name=web@1f0d")
 	tb.click("52.1 % (97.3 %)") // is this class different

@@ -26,6 +26,7 @@ type growing struct {
 	mu       sync.Mutex
 	m        *ccmap.Map
 	perLook  int // samples that each look finds new
+	most     int // samples that there will ever be; 0: no limit
 	requests int // for its profile
 }
 
@@ -55,7 +56,9 @@ func (g *growing) Snapshot() *ccmap.Snapshot {
 func (g *growing) Fresh(context.Context) (*ccmap.Snapshot, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.fold(g.perLook, "leaf<i>", "serve", "main")
+	if g.most == 0 || int(g.m.Snapshot().Total().Samples) < g.most {
+		g.fold(g.perLook, "leaf<i>", "serve", "main")
+	}
 	return g.m.Snapshot(), nil
 }
 
@@ -263,6 +266,7 @@ func TestTuningAndDoctor(t *testing.T) {
 		t.Errorf("%d plots", n)
 	}
 	tb.usable("tuning", script)
+	tb.hasOutline("tuning")
 	tb.goTo("/doctor")
 	if got := rows(tb, "engines, the best first"); len(got) != 2 || got[0][0] != "bpf" || !strings.Contains(got[0][5], "setcap cap_bpf+ep ccmapd") || !strings.Contains(got[1][1], "yes") {
 		t.Errorf("engines %q", got)
@@ -271,4 +275,5 @@ func TestTuningAndDoctor(t *testing.T) {
 		t.Errorf("checks %q", got)
 	}
 	tb.usable("doctor", script)
+	tb.hasOutline("doctor")
 }

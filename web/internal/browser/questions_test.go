@@ -2,9 +2,12 @@ package browser
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"os"
+	"path"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -42,9 +45,9 @@ func (p profilesOf) Profile(_ context.Context, ref, _ string, _ int64) ([]byte, 
 // targetsOfDaemon is what a daemon says of its targets: one of two processes, one whose samples have a window, and one
 // that is refused.
 const targetsOfDaemon = `{"targets": [
-	{"name": "web", "state": "sampling", "status": {"samples": 9, "lost_source": 0, "lost_queue": 0, "lost_corrupt": 0, "settled": {}}, "processes": [
+	{"name": "web", "hosted": true, "state": "sampling", "status": {"samples": 9, "lost_source": 0, "lost_queue": 0, "lost_corrupt": 0, "settled": {}}, "processes": [
 		{"pid": 42, "state": "sampling", "status": {"samples": 5, "settled": {}}}, {"pid": 43, "state": "sampling", "status": {"samples": 4, "settled": {}}}]},
-	{"name": "now", "state": "sampling", "status": {"samples": 9, "settled": {}}, "processes": []}, {"name": "eval", "state": "sampling", "status": {"samples": 9, "settled": {}}, "processes": []},
+	{"name": "now", "hosted": true, "state": "sampling", "status": {"samples": 9, "settled": {}}, "processes": []}, {"name": "eval", "hosted": true, "state": "sampling", "status": {"samples": 9, "settled": {}}, "processes": []},
 	{"name": "cron", "state": "refused", "reason": "perf_event_paranoid is 4", "cure": "setcap cap_perfmon+ep ccmapd", "status": {"samples": 0, "settled": {}}, "processes": []}]}`
 
 // questioned serves the pages of a daemon with these targets, and of its fleet.
@@ -63,6 +66,11 @@ func questioned(t *testing.T) string {
 		case r.URL.Path == "/v1/targets":
 			w.Header().Set("Content-Type", "application/json")
 			fmt.Fprint(w, targetsOfDaemon)
+		case strings.HasPrefix(r.URL.Path, "/v1/targets/"):
+			var all struct{ Targets []map[string]any }
+			decode(t, []byte(targetsOfDaemon), &all)
+			i := slices.IndexFunc(all.Targets, func(one map[string]any) bool { return one["name"] == path.Base(r.URL.Path) })
+			json.NewEncoder(w).Encode(all.Targets[i])
 		case strings.HasPrefix(r.URL.Path, "/v1/p/live:now/"):
 			now.ServeHTTP(w, r)
 		default:

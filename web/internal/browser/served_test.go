@@ -144,7 +144,7 @@ func (tb *tab) checkFlame(args ...string) {
 func pagesOf(ref, method string) map[string]string {
 	at, of := "/p/"+url.PathEscape(ref)+"/", "path="+url.QueryEscape(method)
 	return map[string]string{
-		"flame": at + "flame", "callers": at + "flame?invert=1", "both ways": at + "flame?" + of, "search": at + "flame?q=a", "top": at + "top", "top, searched": at + "top?q=a",
+		"flame": at + "flame", "activations": at + "flame?by=activations", "callers": at + "flame?invert=1", "both ways": at + "flame?" + of, "search": at + "flame?q=a", "top": at + "top", "top, searched": at + "top?q=a",
 		"paths": at + "query?" + of, "receivers": at + "receivers",
 	}
 }
@@ -158,11 +158,15 @@ func TestServedPages(t *testing.T) {
 	script := axe(t)
 	tb := open(t, startUI(t, nil, a, b, session+"eval.xml.zst"))
 	tb.usable("list", script)
+	tb.hasOutline("profiles")
 	for name, address := range pagesOf("file:1", method) {
 		tb.goTo(address)
+		tb.hasOutline(name)
 		switch name {
 		case "flame":
 			tb.checkFlame(a)
+		case "activations":
+			tb.checkFlame("--by", "activations", a)
 		case "callers":
 			tb.checkFlame("--invert", a)
 		case "both ways":
@@ -172,7 +176,7 @@ func TestServedPages(t *testing.T) {
 		case "paths":
 			tb.checkQuery(a, method)
 		}
-		if !slices.Contains([]string{"callers", "search", "top, searched"}, name) { // which have the elements of others
+		if !slices.Contains([]string{"activations", "callers", "search", "top, searched"}, name) { // which have the elements of others
 			tb.usable(name, script)
 		}
 	}
@@ -185,10 +189,49 @@ func TestServedPages(t *testing.T) {
 		t.Errorf("the comparison lacks %q: %.200s", verdict, text)
 	}
 	tb.usable("compare", script)
+	tb.hasOutline("compare")
 	tb.do(chromedp.Evaluate[chromedp.Void]("void history.back()"))
 	tb.wait(`location.pathname.endsWith("/receivers") && document.body.dataset.state === "shown" && document.querySelector("h2")?.textContent.startsWith("At ")`)
 	tb.do(chromedp.Evaluate[chromedp.Void]("void history.forward()"))
 	tb.wait(`location.pathname === "/compare" && document.querySelector("h1")?.textContent.startsWith("Verdict: ")`)
+}
+
+// TestPoints: the page of a method has what was counted at its blocks and branches, as the command has it.
+func TestPoints(t *testing.T) {
+	t.Parallel()
+	const profile, method = "../../../export/testdata/points.json", "main.main"
+	tb := open(t, startUI(t, nil, profile))
+	tb.goTo("/p/file:1/query?path=" + method)
+	want := asked[struct {
+		Points []struct {
+			Kind, Origin string
+			Count        int64
+			Values       []struct {
+				Value string
+				Share float64 `json:"share_percent"`
+			}
+		}
+	}](t, "points", profile, method).Points
+	got, n := rows(tb, "blocks, branches"), 0
+	for _, w := range want {
+		if w.Kind == "call" {
+			continue
+		}
+		r := got[n]
+		n++
+		if r[1] != w.Kind || number(r[2]) != w.Count || r[4] != w.Origin {
+			t.Errorf("the page has %q, the command %+v", r, w)
+		}
+		for _, v := range w.Values {
+			if !strings.Contains(r[3], v.Value+" "+share(v.Share)) {
+				t.Errorf("the page has %q, the command %+v", r, v)
+			}
+		}
+	}
+	if n != len(got) || n < 3 {
+		t.Errorf("the page has %d points, the command %d that are no calls", len(got), n)
+	}
+	tb.usable("method with points", axe(t))
 }
 
 // TestUploadedFiles: a file of the user is compared with what there is, and its name and content stay text. What is no profile

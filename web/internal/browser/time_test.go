@@ -164,6 +164,10 @@ func TestTime(t *testing.T) {
 	tb.wait(`location.pathname === "/compare" && document.body.dataset.state === "shown" && document.querySelector(".verdict")`)
 	tb.do(chromedp.NavigateBack())
 	tb.wait(`location.pathname.endsWith("/time") && document.querySelectorAll(".actions a").length === 3`)
+	tb.drag(".heat canvas", 0.2505, 0.251) // within a column of ten seconds, in the middle of its cells
+	tb.wait(`new URLSearchParams(location.search).get("a")?.startsWith("2026-11-20T10:30:05")`)
+	tb.do(chromedp.NavigateBack())
+	tb.wait(`new URLSearchParams(location.search).get("a")?.startsWith("2026-11-20T11:20") && document.querySelectorAll(".actions a").length === 3`)
 	tb.do(chromedp.Evaluate[chromedp.Void](`void document.querySelector(".actions a").click()`))
 	tb.wait(`location.pathname.endsWith("/flame") && document.querySelector(".strip")?.textContent.includes("80 samples")`)
 }

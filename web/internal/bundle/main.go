@@ -20,6 +20,10 @@ import (
 	"github.com/evanw/esbuild/pkg/api"
 )
 
+// ours are names of members that neither the API nor the browser has: they are shortened as variables are. What is
+// spelt in a string, as data-state, must not be among them.
+const ours = "^(is(File|Rest|Text|Sorted|Process|Best)|element|page|address|source|actions|params|announce|askAfter|compares|spots|lane|describe|reveal|follow|hatch|outline|picture|pick|upload|leave|poll|again|setBase|spanOf|cell|finds|redraw)$"
+
 // mostBytes bounds the files of the pages together, as they are before compression.
 const mostBytes = 70 << 10
 
@@ -63,6 +67,7 @@ func build(src string) (map[string][]byte, error) {
 		MinifySyntax:      true,
 		MinifyWhitespace:  true,
 		MinifyIdentifiers: true,
+		MangleProps:       ours,
 		LegalComments:     api.LegalCommentsNone,
 		Outdir:            "out",
 	})
