@@ -22,6 +22,9 @@ var told = []string{"banner", "navigation", "main", "heading", "region", "table"
 // inside are the roles whose insides are figures of a profile.
 var inside = []string{"cell", "gridcell", "rowheader"}
 
+// switches are what the button of live pages says. A slow page has none yet.
+var switches = []string{"live", "stopped"}
+
 // outline returns the page as a reader of screens has it: roles and names, indented, without the figures in lists.
 func (tb *tab) outline() string {
 	tb.t.Helper()
@@ -43,7 +46,7 @@ func (tb *tab) outline() string {
 		if slices.Contains(inside, role) {
 			return
 		}
-		if !n.Ignored && slices.Contains(told, role) {
+		if !n.Ignored && slices.Contains(told, role) && !slices.Contains(switches, textOf(n.Name)) {
 			text.WriteString(strings.TrimRight(strings.Repeat("  ", depth)+role+" "+textOf(n.Name), " ") + "\n")
 			depth++
 		}

@@ -144,7 +144,7 @@ func (tb *tab) checkFlame(args ...string) {
 func pagesOf(ref, method string) map[string]string {
 	at, of := "/p/"+url.PathEscape(ref)+"/", "path="+url.QueryEscape(method)
 	return map[string]string{
-		"flame": at + "flame", "activations": at + "flame?by=activations", "callers": at + "flame?invert=1", "both ways": at + "flame?" + of, "search": at + "flame?q=a", "top": at + "top", "top, searched": at + "top?q=a",
+		"flame": at + "flame", "callers": at + "flame?invert=1", "both ways": at + "flame?" + of, "search": at + "flame?q=a", "top": at + "top", "top, searched": at + "top?q=a",
 		"paths": at + "query?" + of, "receivers": at + "receivers",
 	}
 }
@@ -159,7 +159,9 @@ func TestServedPages(t *testing.T) {
 	tb := open(t, startUI(t, nil, a, b, session+"eval.xml.zst"))
 	tb.usable("list", script)
 	tb.hasOutline("profiles")
-	for name, address := range pagesOf("file:1", method) {
+	pages := pagesOf("file:1", method)
+	pages["activations"] = "/p/file:1/flame?by=activations"
+	for name, address := range pages {
 		tb.goTo(address)
 		tb.hasOutline(name)
 		switch name {
