@@ -183,7 +183,7 @@ func (m *mortal) List(ctx context.Context, prefix string) iter.Seq2[bucket.Entry
 
 func testAggregator(b bucket.Bucket) *aggregator {
 	return &aggregator{
-		bucket: b, backlog: newBacklog(b), log: slog.New(slog.DiscardHandler), count: newCounters(prometheus.NewRegistry()), now: time.Now,
+		bucket: b, log: slog.New(slog.DiscardHandler), count: newCounters(prometheus.NewRegistry()), now: time.Now,
 	}
 }
 

@@ -7,7 +7,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 
 	"github.com/ccmapd/ccmapd/ccmap"
-	"github.com/ccmapd/ccmapd/internal/column"
+	"github.com/ccmapd/ccmapd/internal/store/internal/column"
 )
 
 // The encodings of bodies. A number is never given to another encoding. A reader counts a body of an encoding that

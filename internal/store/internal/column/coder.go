@@ -1,5 +1,5 @@
-// Package column encodes maps in columns of numbers: for the log of the store, and for the sums of the hub. It is some
-// twenty times as fast as JSON for maps of a few hundred contexts, which the log has every few seconds. It keeps what export's JSON keeps,
+// Package column encodes maps for the log of the store, in columns of numbers. It is some twenty times as fast as
+// JSON for maps of a few hundred contexts, which the log has every few seconds. It keeps what export's JSON keeps,
 // but for recent counters, which mean nothing to another process, and for addresses of positions that the map does
 // not have.
 //
