@@ -144,7 +144,7 @@ func (tb *tab) checkFlame(args ...string) {
 func pagesOf(ref, method string) map[string]string {
 	at, of := "/p/"+url.PathEscape(ref)+"/", "path="+url.QueryEscape(method)
 	return map[string]string{
-		"flame": at + "flame", "callers": at + "flame?invert=1", "both ways": at + "flame?" + of, "search": at + "flame?q=a", "top": at + "top", "top, searched": at + "top?q=a",
+		"flame": at + "flame", "callers": at + "flame?invert=1", "both ways": at + "flame?" + of, "search": at + "flame?q=a", "top": at + "top", "top searched": at + "top?q=a",
 		"paths": at + "query?" + of, "receivers": at + "receivers",
 	}
 }
@@ -178,7 +178,7 @@ func TestServedPages(t *testing.T) {
 		case "paths":
 			tb.checkQuery(a, method)
 		}
-		if !slices.Contains([]string{"activations", "callers", "search", "top, searched"}, name) { // which have the elements of others
+		if !slices.Contains([]string{"activations", "callers", "search", "top searched"}, name) { // which have the elements of others
 			tb.usable(name, script)
 		}
 	}
