@@ -37,6 +37,13 @@ var askedPrograms = []asked{
 // minimal makes a row of each program, or prints those that are named.
 func minimal(ctx context.Context, names []string) error {
 	began := time.Now()
+	var all []string
+	for _, a := range askedPrograms {
+		all = append(all, a.name)
+	}
+	if err := checkNames(names, all...); err != nil {
+		return err
+	}
 	dir, ccmapd, err := prepare(ctx)
 	if err != nil {
 		return err
@@ -45,7 +52,7 @@ func minimal(ctx context.Context, names []string) error {
 		"program", "calls", "whole, bytes", "minimal, bytes", "part", "decisions compared, all the same", "`go build -a`, CPU time: whole", "minimal",
 	}}
 	for _, a := range askedPrograms {
-		if len(names) > 0 && !slices.Contains(names, strings.Trim(strings.Fields(a.name)[0], ",")) {
+		if !isNamed(a.name, names) {
 			continue
 		}
 		cells, err := a.row(ctx, dir, ccmapd)
@@ -59,6 +66,21 @@ func minimal(ctx context.Context, names []string) error {
 		return nil
 	}
 	return minimalPortion.Rewrite("docs/pgo.md", report.Measured(began)+"\n\n"+strings.TrimSuffix(t.String(), "\n"))
+}
+
+// isNamed reports whether one of the names begins the name of a program. Without names all are.
+func isNamed(program string, names []string) bool {
+	return len(names) == 0 || slices.Contains(names, strings.Trim(strings.Fields(program)[0], ","))
+}
+
+// checkNames refuses names that no program has.
+func checkNames(names []string, programs ...string) error {
+	for _, name := range names {
+		if !slices.ContainsFunc(programs, func(p string) bool { return isNamed(p, []string{name}) }) {
+			return fmt.Errorf("no program is called %q: have %s", name, strings.Join(programs, "; "))
+		}
+	}
+	return nil
 }
 
 // prepare enters the tree, and makes ccmapd in a folder that stays.

@@ -59,6 +59,13 @@ var agedPrograms = []*aged{
 // the rows of these programs.
 func stale(ctx context.Context, rounds int, names []string) error {
 	began := time.Now()
+	var all []string
+	for _, a := range agedPrograms {
+		all = append(all, a.name)
+	}
+	if err := checkNames(names, all...); err != nil {
+		return err
+	}
 	dir, ccmapd, err := prepare(ctx)
 	if err != nil {
 		return err
@@ -67,7 +74,7 @@ func stale(ctx context.Context, rounds int, names []string) error {
 		"program", "hot weight that fits", "fresh: less CPU time, %", "fresh, of another window", "stale", "healed", "stale keeps", "healed keeps",
 	}}
 	for _, a := range agedPrograms {
-		if len(names) > 0 && !slices.Contains(names, strings.Fields(a.name)[0]) {
+		if !isNamed(a.name, names) {
 			continue
 		}
 		if err := a.measure(ctx, dir, ccmapd, rounds); err != nil {
