@@ -412,7 +412,7 @@ func TestAttachWithinMemory(t *testing.T) {
 		t.Errorf("methods have %+v of %+v", self, total)
 	}
 	if got := time.Duration(s.Total().Time); got < cpu/2 {
-		t.Errorf("%v sampled of %v", got, cpu)
+		t.Errorf("%v sampled of %v: %+v", got, cpu, s.Meta().Loss)
 	}
 	// Most contexts of the recursion were pruned, none of its time.
 	if got := methodNamed(t, s, "descend").Cumulative().Time; got < s.Total().Time/2 {
