@@ -102,12 +102,16 @@ func (m *manifest) samples() (all int64, independent float64) {
 type sum struct {
 	*ccmap.Map
 	witnesses witnesses
-	added     int64 // samples, since windows were compared with it
+	added     int64         // samples, since windows were compared with it
+	settled   ccmap.Settled // as it was read
 }
 
 func newSum() *sum {
 	return &sum{Map: ccmap.New(ccmap.Options{MaxBytes: partBytes}), witnesses: make(witnesses)}
 }
+
+// hasGrown reports whether a sum has gained more samples than one for each growth that it had.
+func hasGrown(s *ccmap.Snapshot, since int64) bool { return (s.Total().Samples-since)*growth > since }
 
 // readPart returns what a part has. Others may have changed the bucket: nothing is believed.
 func readPart(ctx context.Context, b bucket.Bucket, p part) (*sum, error) {
@@ -128,7 +132,7 @@ func readPart(ctx context.Context, b bucket.Bucket, p part) (*sum, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read part %s: %w", p.Key, err)
 	}
-	return &sum{Map: m, witnesses: w}, nil
+	return &sum{Map: m, witnesses: w, settled: m.Meta().Settled}, nil
 }
 
 // readAggregate returns the sum of all parts of a level: build, or hour and day.
@@ -162,7 +166,7 @@ func mergeParts(ctx context.Context, b bucket.Bucket, parts []part) (*ccmap.Map,
 func (s *sum) encode(k partKey) (p part, body []byte, err error) {
 	store.StripMeta(s.Meta())
 	if k.Level == levelBuild {
-		settle(s.Meta(), s.Snapshot())
+		s.settle()
 	}
 	body = appendSum(nil, s.Map, partMemory)
 	quality := store.QualityOf(s.Snapshot())
@@ -171,13 +175,18 @@ func (s *sum) encode(k partKey) (p part, body []byte, err error) {
 	return p, body, err
 }
 
-// settle notes how far two halves of a profile agree: of one that has settled, more samples change little.
-func settle(m *ccmap.Meta, s *ccmap.Snapshot) {
-	halves, err := compare.Floors(s, compare.Options{})
-	if err != nil {
-		return // it has no samples
+// settle notes how far two halves of a profile agree: of one that has settled, more samples change little. So it is
+// found anew when the profile has grown by some.
+func (s *sum) settle() {
+	now := s.Snapshot()
+	if hasGrown(now, s.settled.Samples) {
+		halves, err := compare.Floors(now, compare.Options{})
+		if err != nil {
+			return // it has no samples
+		}
+		s.settled = ccmap.Settled{Methods: halves.Methods, Edges: halves.Edges, Contexts: halves.Contexts, Samples: halves.Samples}
 	}
-	m.Settled = ccmap.Settled{Methods: halves.Methods, Edges: halves.Edges, Contexts: halves.Contexts, Samples: halves.Samples}
+	s.Meta().Settled = s.settled
 }
 
 // merge merges contributions into the parts that they belong to, and writes these. Each contribution is decoded by

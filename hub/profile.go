@@ -61,7 +61,7 @@ var (
 		z, _ := zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1), zstd.WithWindowSize(window), zstd.WithLowerEncoderMem(true))
 		return z
 	}}
-	columnPacker, _   = zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1), zstd.WithWindowSize(window), zstd.WithLowerEncoderMem(true))
+	columnPacker, _   = zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1), zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithWindowSize(window), zstd.WithLowerEncoderMem(true))
 	columnUnpacker, _ = zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(partMemory/columnsShare))
 )
 
@@ -79,13 +79,28 @@ func writeProfile(s *ccmap.Snapshot) ([]byte, error) {
 
 // appendSum appends a map as the bucket has it. One that takes more memory than that to be read is pruned.
 func appendSum(dst []byte, m *ccmap.Map, memory int64) []byte {
-	columns, takes := column.Append(nil, m.Snapshot())
+	buffer := buffers.Get().(*[]byte)
+	defer keep(buffer)
+	columns, takes := column.Append((*buffer)[:0], m.Snapshot())
 	for bound := m.Bytes(); (takes > memory || int64(len(columns)) > memory/columnsShare) && bound > 1<<10; {
 		bound /= 2
 		m.SetMaxBytes(bound)
 		columns, takes = column.Append(columns[:0], m.Snapshot())
 	}
+	*buffer = columns
 	return columnPacker.EncodeAll(columns, append(dst, inColumns))
+}
+
+// mostPooled bounds the buffers that are kept for the next sum, in bytes: most sums have some 100 kB.
+const mostPooled = 1 << 20
+
+// buffers have columns. Neither maps nor compressed bytes refer to them.
+var buffers = sync.Pool{New: func() any { return new([]byte) }}
+
+func keep(buffer *[]byte) {
+	if cap(*buffer) <= mostPooled {
+		buffers.Put(buffer)
+	}
 }
 
 // readSum returns a map of the bucket. Others may have changed it: it takes bounded memory, whatever it is.
@@ -94,7 +109,10 @@ func readSum(b []byte, within export.ReadOptions) (*ccmap.Map, error) {
 		m, _, err := export.Read(bytes.NewReader(b), within)
 		return m, err
 	}
-	columns, err := columnUnpacker.DecodeAll(b[1:], nil)
+	buffer := buffers.Get().(*[]byte)
+	defer keep(buffer)
+	columns, err := columnUnpacker.DecodeAll(b[1:], (*buffer)[:0])
+	*buffer = columns
 	if err == nil && int64(len(columns)) > within.MaxMemory/columnsShare {
 		err = export.ErrMemory
 	}
