@@ -22,25 +22,24 @@ import (
 // are large; but the first of an aggregator is small, and each may have twice as much as the one before. So one that is
 // killed soon gets on with each life.
 const (
-	stepFirst     = 200 // contributions
-	stepMost      = 10_000
-	stepBytes     = 64 << 20
-	mostSegment   = 80 << 20 // bytes
-	mostAggregate = 256 << 20
-	mapBytes      = 64 << 20 // an aggregate that outgrows it is pruned
-	mostTries     = 100      // of a commit that others are always before
+	stepFirst   = 200 // contributions
+	stepMost    = 10_000
+	stepBytes   = 32 << 20 // after which no segment more is read
+	mostSegment = 80 << 20 // bytes
+	mostTries   = 100      // of a commit that others are always before
 )
 
 // aggregator merges segments into the aggregates of builds. One goroutine calls its methods; others, and other
 // processes, may work on the same bucket.
 type aggregator struct {
-	bucket bucket.Bucket
-	log    *slog.Logger
-	count  *counters
-	now    func() time.Time
-	share  share
-	oldest time.Time // of all segments of all partitions, when they were listed
-	most   int       // contributions of the next step; 0: of the first
+	bucket  bucket.Bucket
+	backlog *backlog
+	log     *slog.Logger
+	count   *counters
+	now     func() time.Time
+	share   share
+	oldest  time.Time // of all segments of all partitions, when they were listed
+	most    int       // contributions of the next step; 0: of the first
 
 	keep     time.Duration // see Options
 	maxBytes int64
@@ -79,17 +78,13 @@ func (a *aggregator) round(ctx context.Context) error {
 	return all
 }
 
-// list returns the keys of the segments of its share, the oldest first, as far as clocks agree. It notes when the oldest
-// of all segments was written: any may have contributions of any build, from before the number of partitions changed.
+// list returns the keys of the segments of its share, the oldest first. It notes when the oldest of all was written: any
+// may have contributions of any build, from before the number of partitions changed.
 func (a *aggregator) list(ctx context.Context) (keys []string, err error) {
-	all := []string{}
-	for e, err := range a.bucket.List(ctx, segmentsDir) {
-		if err != nil {
-			return nil, fmt.Errorf("list segments: %w", err)
-		}
-		all = append(all, e.Key)
+	all, err := a.backlog.list(ctx, a.now())
+	if err != nil {
+		return nil, err
 	}
-	slices.SortStableFunc(all, func(a, b string) int { return segmentTime(a).Compare(segmentTime(b)) })
 	if len(all) > 0 {
 		a.oldest = segmentTime(all[0])
 	}

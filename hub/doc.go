@@ -12,7 +12,7 @@
 //
 //	seg/P/<unix ms>-<hub>-<n>-<contributions>     contributions in frames, of partition P; removed when they are merged
 //	agg/ID/manifest                               what the build has, see manifest; changed by its tag alone
-//	agg/ID/commit/<generation>-<nonce>            the parts of a commit, see pack and part: sums of classes, hours and days
+//	agg/ID/commit/<generation>-<nonce>            the parts of a commit, see pack and part: sums of classes, hours and days, in columns
 //	lease/P                                       which hub merges partition P: for efficiency alone
 //	bad/…                                         what could not be read, for people; removed after 30 days
 //

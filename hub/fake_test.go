@@ -183,7 +183,7 @@ func (m *mortal) List(ctx context.Context, prefix string) iter.Seq2[bucket.Entry
 
 func testAggregator(b bucket.Bucket) *aggregator {
 	return &aggregator{
-		bucket: b, log: slog.New(slog.DiscardHandler), count: newCounters(prometheus.NewRegistry()), now: time.Now,
+		bucket: b, backlog: newBacklog(b), log: slog.New(slog.DiscardHandler), count: newCounters(prometheus.NewRegistry()), now: time.Now,
 	}
 }
 
@@ -196,20 +196,48 @@ func testKey(target string, instance int, seq uint64) contribution.Key {
 	}
 }
 
-// randomProfile is a profile of a few samples.
+// sampleWeight is the weight of samples, in ns: sums of it are exact as recent counters, too, in whichever order.
+const sampleWeight = 1 << 23
+
+// randomProfile is a profile of a few samples, with a window, and with positions that have no sample.
 func randomProfile(r *rand.Rand, samples int) *ccmap.Map {
-	m := ccmap.New(ccmap.Options{})
+	m := ccmap.New(ccmap.Options{Window: time.Minute})
 	for range samples {
 		frames := make([]ccmap.Frame, 1+r.IntN(5))
 		for i := range frames {
-			id := m.Names().Intern(ccmap.Method{Name: fmt.Sprintf("main.f%d", r.IntN(6)), File: "main.go", StartLine: 1})
-			frames[i] = ccmap.Frame{Method: id, Offset: uint32(r.IntN(3))}
+			frames[i] = ccmap.Frame{Method: randomMethod(m.Names(), r), Offset: uint32(r.IntN(3))}
 		}
-		m.Fold(&ccmap.Sample{Frames: frames, Weight: 1e7, Fresh: int32(r.IntN(len(frames) + 1))})
+		m.Fold(&ccmap.Sample{Frames: frames, Weight: sampleWeight, Fresh: int32(r.IntN(len(frames) + 1))})
 	}
+	addBare(m, r)
 	m.Meta().Target = ccmap.Target{PID: 7, Executable: "/home/someone/web", CommandLine: []string{"web", "-secret"}, BuildID: "1f0c"}
 	m.Meta().Comments = []string{"of /home/someone"}
 	return m
+}
+
+// randomMethod is one of six: the positions of each second one are bytes of machine code.
+func randomMethod(n *ccmap.Names, r *rand.Rand) ccmap.MethodID {
+	i := r.IntN(6)
+	m := ccmap.Method{Name: fmt.Sprintf("main.f%d", i), File: "main.go", StartLine: 1}
+	if i%2 == 1 {
+		m.Coordinate = ccmap.CoordinateMachine
+	}
+	return n.Intern(m)
+}
+
+// addBare adds positions and calls without samples, their lines, and addresses of positions that the map does not have.
+func addBare(m *ccmap.Map, r *rand.Rand) {
+	names := m.Names()
+	for id := ccmap.FirstID; int(id) < names.Len(); id++ {
+		at := ccmap.Frame{Method: id, Offset: 7 + uint32(r.IntN(3))}
+		outermost := m.Child(m.Root(), ccmap.NoOffset, id)
+		m.Child(outermost, at.Offset, ccmap.NoMethod)
+		m.Child(outermost, at.Offset, id)
+		names.SetInlined(at, id)
+		names.SetLine(at, int32(at.Offset))
+		nowhere := ccmap.Frame{Method: id, Offset: 100 + uint32(r.IntN(3))}
+		names.SetAddress([]ccmap.Frame{nowhere}, false, 1+r.Uint64N(1<<20))
+	}
 }
 
 // sent is a contribution that a test sends, with its profile.

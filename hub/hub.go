@@ -40,6 +40,7 @@ type Hub struct {
 	intake     *intake
 	aggregator *aggregator
 	leases     *leases
+	backlog    *backlog
 	catalog    *catalog
 	meter      *meter
 	count      *counters
@@ -87,11 +88,11 @@ func New(o Options) *Hub {
 	}
 	name := strings.ToLower(rand.Text())
 	registry := prometheus.NewRegistry()
-	count := newCounters(registry)
+	count, backlog := newCounters(registry), newBacklog(o.Bucket)
 	h := &Hub{
-		Options: o, count: count, catalog: newCatalog(o.Bucket), meter: &meter{Quotas: o.Quotas.withDefaults()},
+		Options: o, count: count, backlog: backlog, catalog: newCatalog(o.Bucket), meter: &meter{Quotas: o.Quotas.withDefaults()},
 		intake:     newIntake(o.Bucket, name, o.Partitions, o.Window, count),
-		aggregator: &aggregator{bucket: o.Bucket, log: o.Logger, count: count, now: o.Now, keep: o.Keep, maxBytes: o.MaxBytes},
+		aggregator: &aggregator{bucket: o.Bucket, backlog: backlog, log: o.Logger, count: count, now: o.Now, keep: o.Keep, maxBytes: o.MaxBytes},
 		leases:     newLeases(o.Bucket, name, o.Partitions, o.Lease),
 		decoding:   make(chan struct{}, mostDecoding),
 		began:      o.Now(),

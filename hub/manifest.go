@@ -24,8 +24,8 @@ import (
 )
 
 // manifestVersion is the version of manifests. One of a later version is left alone. Version 1 had one aggregate,
-// version 2 an object a part and no tombstones, version 3 no columns of instances.
-const manifestVersion = 4
+// version 2 an object a part and no tombstones, version 3 no columns of instances, version 4 sums as JSON.
+const manifestVersion = 5
 
 const (
 	mostManifest  = 16 << 20 // bytes, compressed and not

@@ -54,14 +54,6 @@ func (p part) read(ctx context.Context, b bucket.Bucket) ([]byte, error) {
 	return body, err
 }
 
-// readProfile returns the bytes of the profile of a part.
-func (p part) readProfile(ctx context.Context, b bucket.Bucket) ([]byte, error) {
-	if p.Size > 0 {
-		p.Bytes = p.Size
-	}
-	return p.read(ctx, b)
-}
-
 // compactBytes bounds what one change of a manifest moves.
 const compactBytes = 64 << 20
 

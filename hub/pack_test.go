@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/ccmapd/ccmapd/hub/bucket"
+	"github.com/ccmapd/ccmapd/internal/contribution"
 )
 
 // commitAll has an aggregator merge each contribution by itself, at the start: these tests know no date.
@@ -96,7 +97,34 @@ func TestSparse(t *testing.T) {
 	}
 }
 
-// TestVersion2: parts that are objects of their own are read, and the next commit packs what it changes.
+// asJSON returns a part as hubs before version 5 of manifests wrote it, and the size of its profile.
+func asJSON(t *testing.T, is *sum) (body []byte, size int64) {
+	t.Helper()
+	body, err := writeProfile(is.Snapshot())
+	if err != nil {
+		t.Fatal(err)
+	}
+	size = int64(len(body))
+	for instance, one := range is.witnesses {
+		if err := one.decode(); err != nil {
+			t.Fatal(err)
+		}
+		profile, err := writeProfile(one.Snapshot())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if one.frame, err = contribution.Append(nil, witnessKey(instance), profile); err != nil {
+			t.Fatal(err)
+		}
+		one.Map = nil
+	}
+	if body, err = is.witnesses.append(body); err != nil {
+		t.Fatal(err)
+	}
+	return body, size
+}
+
+// TestVersion2: parts that are JSON in objects of their own are read, and the next commit packs what it changes.
 func TestVersion2(t *testing.T) {
 	t.Parallel()
 	b := newMemory()
@@ -108,10 +136,12 @@ func TestVersion2(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i, p := range m.Parts {
-		body, err := p.read(t.Context(), b)
+		is, err := readPart(t.Context(), b, p)
 		if err != nil {
 			t.Fatal(err)
 		}
+		body, size := asJSON(t, is)
+		m.Parts[i].Bytes, m.Parts[i].Size = int64(len(body)), size
 		m.Parts[i].Key, m.Parts[i].Offset = fmt.Sprintf("%s%s/%s/1-a.%d.json.zst", aggregatesDir, id, p.Level, p.From), 0
 		if err := b.Put(t.Context(), m.Parts[i].Key, body, bucket.Condition{}); err != nil {
 			t.Fatal(err)
@@ -125,6 +155,13 @@ func TestVersion2(t *testing.T) {
 	checkSums(t, b, f.all[:1])
 	commitAll(t, b, f.all[1:])
 	checkSums(t, b, f.all)
+	is, err := readPart(t.Context(), b, *manifestOf(t, b, f.all[0]).part(partKey{Level: levelBuild}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if left, err := leaveOneOut(is.Snapshot(), is.witnesses); err != nil {
+		t.Errorf("witnesses that were JSON: %+v, %v", left, err)
+	}
 	if m := manifestOf(t, b, f.all[0]); m.Version != manifestVersion {
 		t.Errorf("version %d was written", m.Version)
 	}

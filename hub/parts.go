@@ -1,7 +1,6 @@
 package hub
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"encoding/binary"
@@ -28,7 +27,8 @@ const (
 )
 
 const (
-	partBytes    = 64 << 20 // of a map: one that outgrows it is pruned
+	partBytes    = 64 << 20  // of a map: one that outgrows it is pruned
+	partMemory   = 512 << 20 // that reading one takes
 	witnessBytes = 8 << 20
 	mostPart     = 256 << 20 // in an object
 )
@@ -102,12 +102,16 @@ func (m *manifest) samples() (all int64, independent float64) {
 type sum struct {
 	*ccmap.Map
 	witnesses witnesses
-	added     int64 // samples, since windows were compared with it
+	added     int64         // samples, since windows were compared with it
+	settled   ccmap.Settled // as it was read
 }
 
 func newSum() *sum {
 	return &sum{Map: ccmap.New(ccmap.Options{MaxBytes: partBytes}), witnesses: make(witnesses)}
 }
+
+// hasGrown reports whether a sum has gained more samples than one for each growth that it had.
+func hasGrown(s *ccmap.Snapshot, since int64) bool { return (s.Total().Samples-since)*growth > since }
 
 // readPart returns what a part has. Others may have changed the bucket: nothing is believed.
 func readPart(ctx context.Context, b bucket.Bucket, p part) (*sum, error) {
@@ -119,7 +123,7 @@ func readPart(ctx context.Context, b bucket.Bucket, p part) (*sum, error) {
 	if size > int64(len(body)) {
 		return nil, fmt.Errorf("read part %s: it was cut", p.Key)
 	}
-	m, _, err := export.Read(bytes.NewReader(body[:size]), export.ReadOptions{MaxMemory: 512 << 20})
+	m, err := readSum(body[:size], export.ReadOptions{MaxMemory: partMemory})
 	if err != nil {
 		return nil, fmt.Errorf("read part %s: %w", p.Key, err)
 	}
@@ -128,16 +132,25 @@ func readPart(ctx context.Context, b bucket.Bucket, p part) (*sum, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read part %s: %w", p.Key, err)
 	}
-	return &sum{Map: m, witnesses: w}, nil
+	return &sum{Map: m, witnesses: w, settled: m.Meta().Settled}, nil
 }
 
 // readAggregate returns the sum of all parts of a level: build, or hour and day.
 func readAggregate(ctx context.Context, b bucket.Bucket, m *manifest, levels ...string) (*ccmap.Map, error) {
-	all := ccmap.New(ccmap.Options{MaxBytes: partBytes})
-	for _, p := range m.Parts {
-		if !slices.Contains(levels, p.Level) {
-			continue
+	return mergeParts(ctx, b, slices.DeleteFunc(slices.Clone(m.Parts), func(p part) bool { return !slices.Contains(levels, p.Level) }))
+}
+
+// mergeParts returns the sum of parts.
+func mergeParts(ctx context.Context, b bucket.Bucket, parts []part) (*ccmap.Map, error) {
+	if len(parts) == 1 {
+		is, err := readPart(ctx, b, parts[0])
+		if err != nil {
+			return nil, err
 		}
+		return is.Map, nil
+	}
+	all := ccmap.New(ccmap.Options{MaxBytes: partBytes})
+	for _, p := range parts {
 		is, err := readPart(ctx, b, p)
 		if err != nil {
 			return nil, err
@@ -152,27 +165,28 @@ func readAggregate(ctx context.Context, b bucket.Bucket, m *manifest, levels ...
 // encode returns a part, and the bytes that it will have in a pack.
 func (s *sum) encode(k partKey) (p part, body []byte, err error) {
 	store.StripMeta(s.Meta())
-	profile := s.Snapshot()
 	if k.Level == levelBuild {
-		settle(s.Meta(), profile)
-		profile = s.Snapshot()
+		s.settle()
 	}
-	if body, err = writeProfile(profile); err != nil {
-		return part{}, nil, err
-	}
-	quality := store.QualityOf(profile)
+	body = appendSum(nil, s.Map, partMemory)
+	quality := store.QualityOf(s.Snapshot())
 	p = part{partKey: k, Size: int64(len(body)), Samples: quality.Samples, Independent: quality.Independent, Settled: quality.Settled}
 	body, err = s.witnesses.append(body)
 	return p, body, err
 }
 
-// settle notes how far two halves of a profile agree: of one that has settled, more samples change little.
-func settle(m *ccmap.Meta, s *ccmap.Snapshot) {
-	halves, err := compare.Floors(s, compare.Options{})
-	if err != nil {
-		return // it has no samples
+// settle notes how far two halves of a profile agree: of one that has settled, more samples change little. So it is
+// found anew when the profile has grown by some.
+func (s *sum) settle() {
+	now := s.Snapshot()
+	if hasGrown(now, s.settled.Samples) {
+		halves, err := compare.Floors(now, compare.Options{})
+		if err != nil {
+			return // it has no samples
+		}
+		s.settled = ccmap.Settled{Methods: halves.Methods, Edges: halves.Edges, Contexts: halves.Contexts, Samples: halves.Samples}
 	}
-	m.Settled = ccmap.Settled{Methods: halves.Methods, Edges: halves.Edges, Contexts: halves.Contexts, Samples: halves.Samples}
+	s.Meta().Settled = s.settled
 }
 
 // merge merges contributions into the parts that they belong to, and writes these. Each contribution is decoded by
@@ -316,7 +330,7 @@ func (w *witness) decode() error {
 	if err != nil {
 		return fmt.Errorf("read witness: %w", err)
 	}
-	m, _, err := export.Read(bytes.NewReader(f.Body), within)
+	m, err := readSum(f.Body, within)
 	if err != nil {
 		return fmt.Errorf("read witness: %w", err)
 	}
@@ -325,8 +339,7 @@ func (w *witness) decode() error {
 	return nil
 }
 
-// Witnesses stand behind a profile as one skippable frame of zstd, which is frames as those of contributions: so the
-// object is a file of zstd that has the profile alone.
+// Witnesses stand behind a profile as one skippable frame of zstd, which is frames as those of contributions.
 const skippable = 0x184D2A50
 
 const skippableHead = 8 // bytes: the magic number and the size
@@ -341,11 +354,8 @@ func (w witnesses) append(dst []byte) ([]byte, error) {
 		is := w[instance]
 		if is.Map != nil {
 			store.StripMeta(is.Meta())
-			body, err := writeProfile(is.Snapshot())
-			if err != nil {
-				return nil, err
-			}
-			if is.frame, err = contribution.Append(nil, witnessKey(instance), body); err != nil {
+			var err error
+			if is.frame, err = contribution.Append(nil, witnessKey(instance), appendSum(nil, is.Map, within.MaxMemory)); err != nil {
 				return nil, err
 			}
 		}

@@ -38,8 +38,8 @@ func manifestOf(t testing.TB, b bucket.Bucket, s sent) *manifest {
 // their arrival; old days go, and nothing that was counted counts again.
 func TestLevels(t *testing.T) {
 	t.Parallel()
-	b, a := newMemory(), testAggregator(newMemory())
-	a.bucket = b
+	b := newMemory()
+	a := testAggregator(b)
 	r := rand.New(rand.NewPCG(11, 0))
 	day := func(hours int) time.Time { return start.Add(time.Duration(hours) * time.Hour) } // start is at 10:00
 	var all []sent

@@ -4,12 +4,14 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/klauspost/compress/zstd"
 
 	"github.com/ccmapd/ccmapd/ccmap"
 	"github.com/ccmapd/ccmapd/export"
+	"github.com/ccmapd/ccmapd/internal/column"
 	"github.com/ccmapd/ccmapd/internal/contribution"
 )
 
@@ -45,15 +47,77 @@ func readContribution(f contribution.Frame) (*ccmap.Snapshot, error) {
 
 func unitOf(k contribution.Key) ccmap.Unit { return ccmap.NewUnit(k.Kind, k.Base) }
 
+// Profiles go to clients as the store has them, JSON under zstd. What lies in the bucket is columns of numbers under
+// zstd, after a byte that says so: they take a small part of the time. Hubs before version 5 of manifests had JSON
+// there, too.
+const (
+	inColumns    byte = 1       // no zstd begins so
+	columnsShare      = 16      // what part of the memory of their reading columns may take themselves: one of so many
+	window            = 1 << 20 // bytes that compression looks back: by default each encoder takes 16 MB
+)
+
+var (
+	encoders = sync.Pool{New: func() any {
+		z, _ := zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1), zstd.WithWindowSize(window), zstd.WithLowerEncoderMem(true))
+		return z
+	}}
+	columnPacker, _   = zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1), zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithWindowSize(window), zstd.WithLowerEncoderMem(true))
+	columnUnpacker, _ = zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(partMemory/columnsShare))
+)
+
 // writeProfile writes a profile as the store does.
 func writeProfile(s *ccmap.Snapshot) ([]byte, error) {
 	var b bytes.Buffer
-	z, err := zstd.NewWriter(&b, zstd.WithEncoderConcurrency(1))
-	if err != nil {
-		return nil, err
-	}
+	z := encoders.Get().(*zstd.Encoder)
+	defer encoders.Put(z)
+	z.Reset(&b)
 	if err := errors.Join(export.Write(z, export.JSON, s), z.Close()); err != nil {
 		return nil, err
 	}
 	return b.Bytes(), nil
+}
+
+// appendSum appends a map as the bucket has it. One that takes more memory than that to be read is pruned.
+func appendSum(dst []byte, m *ccmap.Map, memory int64) []byte {
+	buffer := buffers.Get().(*[]byte)
+	defer keep(buffer)
+	columns, takes := column.Append((*buffer)[:0], m.Snapshot())
+	for bound := m.Bytes(); (takes > memory || int64(len(columns)) > memory/columnsShare) && bound > 1<<10; {
+		bound /= 2
+		m.SetMaxBytes(bound)
+		columns, takes = column.Append(columns[:0], m.Snapshot())
+	}
+	*buffer = columns
+	return columnPacker.EncodeAll(columns, append(dst, inColumns))
+}
+
+// mostPooled bounds the buffers that are kept for the next sum, in bytes: most sums have some 100 kB.
+const mostPooled = 1 << 20
+
+// buffers have columns. Neither maps nor compressed bytes refer to them.
+var buffers = sync.Pool{New: func() any { return new([]byte) }}
+
+func keep(buffer *[]byte) {
+	if cap(*buffer) <= mostPooled {
+		buffers.Put(buffer)
+	}
+}
+
+// readSum returns a map of the bucket. Others may have changed it: it takes bounded memory, whatever it is.
+func readSum(b []byte, within export.ReadOptions) (*ccmap.Map, error) {
+	if len(b) == 0 || b[0] != inColumns {
+		m, _, err := export.Read(bytes.NewReader(b), within)
+		return m, err
+	}
+	buffer := buffers.Get().(*[]byte)
+	defer keep(buffer)
+	columns, err := columnUnpacker.DecodeAll(b[1:], (*buffer)[:0])
+	*buffer = columns
+	if err == nil && int64(len(columns)) > within.MaxMemory/columnsShare {
+		err = export.ErrMemory
+	}
+	if err != nil {
+		return nil, fmt.Errorf("decompress columns: %w", err)
+	}
+	return column.NewDecoder(ccmap.NewNames()).Decode(columns, within.MaxMemory)
 }

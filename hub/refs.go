@@ -172,28 +172,20 @@ func (h *Hub) profile(w http.ResponseWriter, r *http.Request, t token) error {
 	return h.sendParts(w, r, want)
 }
 
-// sendParts sends the sum of parts. A single one is sent as it lies in the bucket.
+// sendParts sends the sum of parts, made once for all who ask.
 func (h *Hub) sendParts(w http.ResponseWriter, r *http.Request, want wantedParts) error {
 	return answer(w, r, want.m, "application/zstd", func() ([]byte, error) {
-		if len(want.parts) == 1 {
-			body, err := want.parts[0].readProfile(r.Context(), h.Bucket)
-			return body, changing(err)
-		}
-		release, err := h.catalog.turn(r.Context())
-		if err != nil {
-			return nil, err
-		}
-		defer release()
-		all := ccmap.New(ccmap.Options{MaxBytes: partBytes})
+		name := "profile"
 		for _, p := range want.parts {
-			is, err := readPart(r.Context(), h.Bucket, p)
+			name += fmt.Sprintf(" %s-%d-%d", p.Level, p.From, p.Class)
+		}
+		is, err := h.catalog.make(r.Context(), want.id, name, want.m, func(m *manifest) ([]byte, error) {
+			sum, err := mergeParts(r.Context(), h.Bucket, want.parts)
 			if err != nil {
-				return nil, changing(err)
-			}
-			if err := all.Merge(is.Snapshot()); err != nil {
 				return nil, err
 			}
-		}
-		return writeProfile(all.Snapshot())
+			return writeProfile(sum.Snapshot())
+		})
+		return is.body, changing(err)
 	})
 }

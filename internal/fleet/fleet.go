@@ -134,8 +134,10 @@ type Method struct {
 type Status struct {
 	Waiting  int               `json:"waiting"`  // contributions that are durable, and not merged
 	Lag      time.Duration     `json:"lag_ns"`   // age of the oldest of them
+	Listed   time.Time         `json:"listed"`   // when the bucket said so: some seconds ago at most
 	Since    time.Time         `json:"since"`    // the start of the hub that answers
 	Accepted uint64            `json:"accepted"` // contributions that it has taken
+	Merged   uint64            `json:"merged"`   // contributions, of any hub, that it has merged
 	Refused  map[string]uint64 `json:"refused"`  // contributions that it has refused, by status of HTTP
 }
 

@@ -1,13 +1,14 @@
 package store
 
 import (
+	"errors"
 	"fmt"
 	"sync"
 
 	"github.com/klauspost/compress/zstd"
 
 	"github.com/ccmapd/ccmapd/ccmap"
-	"github.com/ccmapd/ccmapd/internal/store/internal/column"
+	"github.com/ccmapd/ccmapd/internal/column"
 )
 
 // The encodings of bodies. A number is never given to another encoding. A reader counts a body of an encoding that
@@ -40,7 +41,7 @@ var buffers = sync.Pool{New: func() any { return new([]byte) }}
 // encodeBody returns a body that needs no other frame to be read.
 func encodeBody(s *ccmap.Snapshot) (body []byte, encoding byte) {
 	plain := buffers.Get().(*[]byte)
-	*plain = column.Append((*plain)[:0], s)
+	*plain = column.AppendDelta((*plain)[:0], s)
 	body = encoder.EncodeAll(*plain, nil)
 	if cap(*plain) <= mostPooled {
 		buffers.Put(plain)
@@ -57,5 +58,12 @@ func decodeBody(d *column.Decoder, body []byte, encoding byte, l *load) (*ccmap.
 	if err != nil {
 		return nil, fmt.Errorf("read body: %w", err)
 	}
-	return d.Decode(plain)
+	m, err := d.Decode(plain, l.bodyMemory(len(plain)))
+	if errors.Is(err, column.ErrMemory) {
+		err = l.exceed()
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read body: %w", err)
+	}
+	return m, nil
 }

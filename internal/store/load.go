@@ -3,6 +3,7 @@ package store
 import (
 	"errors"
 	"fmt"
+	"math"
 	"sync/atomic"
 
 	"github.com/klauspost/compress/zstd"
@@ -60,10 +61,16 @@ func (l *load) take(steps, memory int64) error {
 	case most > 0 && l.within.Steps.Add(steps) > most:
 		l.err = fmt.Errorf("%w: reading it takes more than %d steps", export.ErrTooLarge, most)
 	case l.part > l.within.MaxMemory-l.held:
-		l.err = fmt.Errorf("%w: more than %d bytes", export.ErrMemory, l.within.MaxMemory)
+		return l.exceed()
 	case l.within.Reserve != nil:
 		l.err = l.within.Reserve(l.held + l.part)
 	}
+	return l.err
+}
+
+// exceed ends the load: it takes too much memory.
+func (l *load) exceed() error {
+	l.err = fmt.Errorf("%w: more than %d bytes", export.ErrMemory, l.within.MaxMemory)
 	return l.err
 }
 
@@ -90,13 +97,20 @@ func (l *load) body(compressed []byte) ([]byte, error) {
 	defer d.Close()
 	plain, err := d.DecodeAll(compressed, nil)
 	if errors.Is(err, zstd.ErrDecoderSizeExceeded) {
-		l.err = fmt.Errorf("%w: more than %d bytes", export.ErrMemory, l.within.MaxMemory)
-		return nil, l.err
+		return nil, l.exceed()
 	}
 	if err != nil {
 		return nil, err
 	}
 	return plain, l.take(int64(len(plain)), bodyShare*int64(len(plain)))
+}
+
+// bodyMemory returns how much memory a body may take that was decompressed: what was taken for it, and what is left.
+func (l *load) bodyMemory(size int) int64 {
+	if l == nil {
+		return math.MaxInt64
+	}
+	return max(l.within.MaxMemory-l.held-l.part, 0) + bodyShare*int64(size)
 }
 
 // mostBody returns how many bytes the next body may have.

@@ -382,7 +382,7 @@ func hidePath(names, of *ccmap.Names, module string) {
 func encodeForHub(sum *ccmap.Map) ([]byte, error) {
 	for bound := sum.Bytes(); ; bound /= 2 {
 		var body bytes.Buffer
-		z, err := zstd.NewWriter(&body, zstd.WithEncoderConcurrency(1))
+		z, err := zstd.NewWriter(&body, zstd.WithEncoderConcurrency(1), zstd.WithWindowSize(bodyWindow), zstd.WithLowerEncoderMem(true))
 		if err != nil {
 			return nil, err
 		}

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/ccmapd/ccmapd/ccmap"
-	"github.com/ccmapd/ccmapd/internal/store/internal/column"
+	"github.com/ccmapd/ccmapd/internal/column"
 	"github.com/ccmapd/ccmapd/internal/store/internal/deltalog"
 )
 

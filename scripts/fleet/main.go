@@ -6,6 +6,7 @@
 //	go run ./fleet kills -kills 500 -write    kills the hubs meanwhile: see kills.go
 //	go run ./fleet kills -quick               the same over a directory, in less than a minute
 //	go run ./fleet fanin -write               how fast a hub says from where methods are called: see fanin.go
+//	go run ./fleet pauses -write              whether a daemon that sends samples less: see pauses.go
 package main
 
 import (
@@ -53,7 +54,7 @@ type settings struct {
 
 func main() {
 	log.SetFlags(0)
-	other := map[string]func(context.Context, []string) error{"kills": runKills, "fanin": runFanIn}
+	other := map[string]func(context.Context, []string) error{"kills": runKills, "fanin": runFanIn, "pauses": runPauses}
 	if len(os.Args) > 1 && other[os.Args[1]] != nil {
 		if err := other[os.Args[1]](context.Background(), os.Args[2:]); err != nil {
 			log.Fatal(err)
@@ -95,7 +96,7 @@ func run(ctx context.Context, s settings) (string, error) {
 		return "", err
 	}
 	table := &report.Table{Head: []string{
-		"bucket", "contributions", "ack p50, ms", "ack p99, ms", "hubs' CPU, ms a contribution", "hub's memory, MB", "segments", "parts", "manifests", "reads", "others", "$ a day",
+		"bucket", "contributions", "ack p50, ms", "ack p99, ms", "CPU of taking one, ms", "of merging one, ms", "hub's memory, MB", "segments", "parts", "manifests", "reads", "others", "kB written for one", "$ a day",
 	}}
 	for _, kind := range kinds() {
 		p := &place{settings: s, dir: filepath.Join(dir, kind), program: program, log: os.Stderr}
@@ -121,11 +122,16 @@ func kinds() []string {
 // buildHub builds the hub of this tree.
 func buildHub(ctx context.Context, dir string) (program string, err error) {
 	program = filepath.Join(dir, "ccmapd-hub")
-	build := exec.CommandContext(ctx, "go", "-C", "../hub", "build", "-o", program, "./cmd/ccmapd-hub")
-	if out, err := build.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("build hub: %w: %s", err, out)
+	return program, compile(ctx, "../hub", program, "./cmd/ccmapd-hub")
+}
+
+// compile builds a command of a module.
+func compile(ctx context.Context, module, program, command string) error {
+	cmd := exec.CommandContext(ctx, "go", "-C", module, "build", "-o", program, command)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("build %s: %w: %s", command, err, out)
 	}
-	return program, nil
+	return nil
 }
 
 // place is where a bucket and its hubs live.
@@ -176,26 +182,26 @@ func (p *place) measure(ctx context.Context, kind string, c *crowd) ([]string, e
 	if err != nil {
 		return nil, err
 	}
+	if err := p.awaitMerged(ctx); err != nil {
+		return nil, err
+	}
+	spent, err := p.spent(ctx)
+	if err != nil {
+		return nil, err
+	}
 	if err := p.check(ctx, c); err != nil {
 		return nil, err
 	}
-	var cpu time.Duration
-	var memory int64
 	for _, h := range p.hubs {
 		if err := errors.Join(h.Process.Signal(syscall.SIGTERM), h.Wait()); err != nil {
 			return nil, err
 		}
-		cpu += h.ProcessState.UserTime() + h.ProcessState.SystemTime()
-		memory = max(memory, h.ProcessState.SysUsage().(*syscall.Rusage).Maxrss)
 	}
 	slices.Sort(acks)
 	ms := func(d time.Duration) string { return report.Number(float64(d.Microseconds())/1000, 0) }
-	row := []string{
-		kind, fmt.Sprint(len(acks)), ms(acks[len(acks)/2]), ms(acks[len(acks)*99/100]),
-		report.Number(float64(cpu.Milliseconds())/float64(len(acks)), 1), report.Number(float64(memory)/1000, 0),
-	}
+	row := append([]string{kind, fmt.Sprint(len(acks)), ms(acks[len(acks)/2]), ms(acks[len(acks)*99/100])}, spent.row()...)
 	if kind != "S3" {
-		return append(row, "", "", "", "", "", ""), nil
+		return append(row, "", "", "", "", "", "", ""), nil
 	}
 	counted, err := countRequests(p.file("log"))
 	if err != nil {

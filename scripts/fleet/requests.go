@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"regexp"
+	"strconv"
 	"strings"
 	"time"
 
@@ -15,11 +16,12 @@ import (
 type requests struct {
 	segments, parts, manifests int // writes
 	leases, lists              int
-	taken, reads               int // reads, of segments and of others
+	taken, reads               int   // reads, of segments and of others
+	written                    int64 // bytes
 }
 
-// requestLine finds the operation and the key in a line of the log: the key is - for a list.
-var requestLine = regexp.MustCompile(` s3_(\w+) (\S+) `)
+// requestLine finds the operation, the key, which is - for a list, and the size of the object in a line of the log.
+var requestLine = regexp.MustCompile(` s3_(\w+) (\S+) (?:\S+ \d+ \S+ \d+ (\d+) )?`)
 
 func countRequests(name string) (n requests, err error) {
 	f, err := os.Open(name)
@@ -32,6 +34,9 @@ func countRequests(name string) (n requests, err error) {
 	for lines.Scan() {
 		if found := requestLine.FindStringSubmatch(lines.Text()); found != nil {
 			n.count(found[1], found[2])
+			if size, err := strconv.ParseInt(found[3], 10, 64); err == nil && found[1] == "PutObject" {
+				n.written += size
+			}
 		}
 	}
 	if n.segments == 0 {
@@ -80,6 +85,7 @@ func (n requests) row(s settings) []string {
 		share*(float64(n.taken)+larger*float64(n.reads))*priceOfRead + polls*(2*priceOfWrite+priceOfRead)
 	return []string{
 		report.Count(float64(n.segments)), report.Count(float64(n.parts)), report.Count(float64(n.manifests)),
-		report.Count(float64(n.taken + n.reads)), report.Count(float64(n.leases + n.lists)), report.Number(dollars, 2),
+		report.Count(float64(n.taken + n.reads)), report.Count(float64(n.leases + n.lists)),
+		report.Number(float64(n.written)/1000/float64(s.daemons*s.periods), 1), report.Number(dollars, 2),
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"net/http"
 	"os"
 	"os/signal"
+	"runtime/debug"
 	"syscall"
 	"time"
 
@@ -26,6 +27,7 @@ func main() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr)) }
 type settings struct {
 	listen, dir, tokens, cert, key string
 	s3                             bucket.S3Options
+	memory                         int64
 	hub                            hub.Options
 }
 
@@ -62,11 +64,14 @@ func parse(args []string, stderr io.Writer) (settings, error) {
 	f.IntVar(&s.hub.Quotas.Builds, "builds", 1000, "`number` of builds that are taken")
 	f.DurationVar(&s.hub.Keep, "keep", 90*24*time.Hour, "`time` that hours and days are kept, and builds that nobody sends")
 	f.Int64Var(&s.hub.MaxBytes, "max-bytes", 1<<30, "`bytes` of a build: its oldest hours and days go")
+	f.Int64Var(&s.memory, "memory", 192<<20, "`bytes` that the hub tries to stay within: near them it takes more CPU time")
 	if err := f.Parse(args); err != nil {
 		return s, err
 	}
 	return s, s.check(f.NArg())
 }
+
+const leastMemory = 64 << 20
 
 func (s settings) check(rest int) error {
 	host, _, err := net.SplitHostPort(s.listen)
@@ -90,6 +95,8 @@ func (s settings) check(rest int) error {
 		return fmt.Errorf("--partitions must be 1 to %d", hub.MostPartitions)
 	case s.hub.Window <= 0 || s.hub.Lease <= 0 || s.hub.Round <= 0 || s.hub.Keep <= 0 || s.hub.MaxBytes <= 0:
 		return errors.New("--window, --round, --lease, --keep and --max-bytes must be more than 0")
+	case s.memory < leastMemory:
+		return fmt.Errorf("--memory must be at least %d, or the hub would do little else than find free memory", leastMemory)
 	}
 	return nil
 }
@@ -124,6 +131,7 @@ func serve(s settings, stdout io.Writer, log *slog.Logger) error {
 	if s.hub.Tokens, err = readTokens(s.tokens); err != nil {
 		return err
 	}
+	debug.SetMemoryLimit(s.memory)
 	h := hub.New(s.hub)
 	listener, err := net.Listen("tcp", s.listen)
 	if err != nil {

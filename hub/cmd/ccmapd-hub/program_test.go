@@ -124,6 +124,7 @@ func (p *place) startBy(t *testing.T, dir string, before ...string) *process {
 	if err := c.Start(); err != nil {
 		t.Fatal(err)
 	}
+	t.Cleanup(func() { kill(c) }) // before its folder is removed
 	line, err := bufio.NewReader(out).ReadString('\n')
 	if err != nil {
 		t.Fatalf("the hub has not started: %v", err)

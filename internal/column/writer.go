@@ -17,6 +17,39 @@ type writer struct {
 	hasLines bool // a method of the map has positions that are not lines
 }
 
+func newWriter(b []byte, s *ccmap.Snapshot) *writer {
+	w := &writer{coder: coder{out: b}, s: s, names: s.Names()}
+	w.rank = make([]uint32, w.names.Len())
+	w.use()
+	return w
+}
+
+// common appends what all maps have.
+func (w *writer) common() {
+	exact, meta := w.s.ActivationsExact(), w.s.Meta()
+	w.take(mapMemory)
+	w.bool(&exact)
+	w.meta(&meta)
+	list(&w.coder, &w.methods, w.method)
+	w.nodes()
+	w.lists()
+}
+
+// rest appends what a delta leaves out.
+func (w *writer) rest() {
+	s := rest{commit: w.s.Meta().Target.Commit}
+	if recent, windowed := w.s.Recent(); windowed {
+		s.window = w.s.Meta().Window
+		s.recent = make([]ccmap.Counters, 0, recent.Len()-1)
+		for n := range recent.Nodes() {
+			if n.ID != 0 {
+				s.recent = append(s.recent, n.Self)
+			}
+		}
+	}
+	w.coder.rest(&s, &w.records, len(s.recent))
+}
+
 // use finds the methods of the map. Names may have those of other maps.
 func (w *writer) use() {
 	for n := range w.s.Nodes() {
@@ -69,6 +102,7 @@ func (w *writer) nodes() {
 		}
 	}
 	w.length(len(nodes))
+	w.take(int64(len(nodes)) * nodeMemory)
 	w.columns(nodes, w.id)
 }
 
@@ -86,7 +120,6 @@ func (w *writer) addPositions() {
 	for n := range w.s.Nodes() {
 		if n.ID != 0 && n.Parent != 0 {
 			w.addCall(w.s.Node(n.Parent).Method, n.Offset, n.Method)
-			w.addAddress(n)
 		}
 	}
 	for e := range w.s.PrunedEdges() {
@@ -130,6 +163,29 @@ func (w *writer) addPointLines(p *ccmap.Point) {
 	for _, v := range p.Values {
 		if p.Kind == ccmap.PointSwitch {
 			w.addLine(ccmap.Frame{Method: p.Method, Offset: uint32(v.Value)})
+		}
+	}
+}
+
+// addAddresses adds the addresses in the methods of the map, wherever they are.
+func (w *writer) addAddresses() {
+	for _, a := range w.names.Addresses() {
+		if !slices.ContainsFunc(a.Frames, w.isForeign) {
+			w.addresses = append(w.addresses, a)
+		}
+	}
+}
+
+// isForeign reports whether the map does not have the method of a frame. Names may have got methods since.
+func (w *writer) isForeign(f ccmap.Frame) bool {
+	return int64(f.Method) >= int64(len(w.rank)) || w.rank[f.Method] == 0
+}
+
+// addOwnAddresses adds the addresses of the positions of the map. A name table that a session has filled has many more.
+func (w *writer) addOwnAddresses() {
+	for n := range w.s.Nodes() {
+		if n.ID != 0 && n.Parent != 0 {
+			w.addAddress(n)
 		}
 	}
 }

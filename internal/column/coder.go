@@ -1,7 +1,12 @@
-// Package column encodes maps for the log of the store, in columns of numbers. It is some twenty times as fast as
-// JSON for maps of a few hundred contexts, which the log has every few seconds. It keeps what export's JSON keeps,
-// but for recent counters, which mean nothing to another process, and for addresses of positions that the map does
-// not have.
+// Package column encodes maps in columns of numbers. It is some twenty times as fast as JSON for maps of a few hundred
+// contexts.
+//
+//   - [Append] keeps all that export's JSON keeps, for the sums of a hub.
+//   - [AppendDelta] is for the log of the store, which has a map every few seconds. It leaves out recent counters, which
+//     mean nothing to another process, addresses of positions that the map does not have, and the time of the commit,
+//     which the log has elsewhere.
+//
+// Both have one form, which [Decoder] reads: what a delta leaves out comes last.
 //
 // One function describes each part of a map for both ways: coder writes the numbers that it is given, or sets them to
 // what it reads.
@@ -9,10 +14,15 @@ package column
 
 import (
 	"encoding/binary"
+	"errors"
 	"math"
+	"unsafe"
 
 	"github.com/ccmapd/ccmapd/internal/cursor"
 )
+
+// ErrMemory is the error of a map that takes more memory than its reader may have.
+var ErrMemory = errors.New("the map takes too much memory")
 
 // coder writes to out, or reads from in.
 type coder struct {
@@ -20,6 +30,23 @@ type coder struct {
 	in      cursor.Cursor
 	reading bool
 	texts   map[string]string // a reader's: texts that were met
+	memory  int64             // that a reader takes, bytes: writers count the same
+	most    int64             // a reader's: what memory may be
+}
+
+// Of memory. It is a count and no measurement, the same for both ways.
+const (
+	listShare  = 5        // times its size an element of a list takes, at most: while lists grow, and in tables of the map
+	nodeMemory = 128      // bytes of a node: as columns have it, and in the map with its window
+	mapMemory  = 64 << 10 // of an empty map
+)
+
+// take counts memory. A reader that would take too much ends.
+func (c *coder) take(bytes int64) {
+	c.memory += bytes
+	if c.reading && c.memory > c.most {
+		c.in.Fail(ErrMemory)
+	}
 }
 
 func (c *coder) uint(v *uint64) {
@@ -87,6 +114,7 @@ func (c *coder) text(v *string) {
 	} else {
 		c.out = append(c.out, *v...)
 	}
+	c.take(int64(len(*v)))
 }
 
 // known returns a text, without a copy if it was met.
@@ -113,15 +141,22 @@ func (c *coder) length(n int) int {
 
 // list codes a list. A reader's list is new.
 func list[T any](c *coder, l *[]T, element func(*T)) {
+	size := listShare * int64(unsafe.Sizeof(*new(T)))
 	n := c.length(len(*l))
 	if !c.reading {
+		c.take(int64(n) * size)
 		for i := range *l {
 			element(&(*l)[i])
 		}
 		return
 	}
+	const leastSize = 4 // bytes of most elements, or more
 	*l = nil
+	if n > 0 {
+		*l = make([]T, 0, min(n, len(c.in.Data)/leastSize))
+	}
 	for i := 0; i < n && c.in.Err == nil; i++ {
+		c.take(size)
 		*l = append(*l, *new(T))
 		element(&(*l)[i])
 	}

@@ -2,6 +2,7 @@ package column
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"testing"
 	"time"
@@ -14,7 +15,15 @@ import (
 	"github.com/ccmapd/ccmapd/internal/profiletest"
 )
 
-func decode(b []byte) (*ccmap.Map, error) { return NewDecoder(ccmap.NewNames()).Decode(b) }
+const plenty = 1 << 30 // bytes
+
+func decode(b []byte) (*ccmap.Map, error) { return NewDecoder(ccmap.NewNames()).Decode(b, plenty) }
+
+// whole returns the bytes of a map.
+func whole(s *ccmap.Snapshot) []byte {
+	b, _ := Append(nil, s)
+	return b
+}
 
 func toJSON(t interface{ Fatal(...any) }, s *ccmap.Snapshot) string {
 	var b bytes.Buffer
@@ -24,8 +33,8 @@ func toJSON(t interface{ Fatal(...any) }, s *ccmap.Snapshot) string {
 	return b.String()
 }
 
-// A map is the same after both ways, and after export's JSON.
-func TestRestoresWhatJSONRestores(t *testing.T) {
+// A delta restores what a daemon's log needs.
+func TestDelta(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		_, s := profiletest.PrunedPair(t)
@@ -41,7 +50,7 @@ func TestRestoresWhatJSONRestores(t *testing.T) {
 			m.AddPoint(drawPoint(t, m.Names().Len()))
 		}
 		want := m.Snapshot()
-		got, err := decode(Append(nil, want))
+		got, err := decode(AppendDelta(nil, want))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -130,7 +139,7 @@ func drawPoint(t *rapid.T, methods int) ccmap.Point {
 	return p
 }
 
-// The addresses of instructions that were inlined are kept, as far as the map has their positions.
+// A delta has the addresses of instructions that were inlined, as far as the map has their positions.
 func TestInlinedAddresses(t *testing.T) {
 	t.Parallel()
 	m := ccmap.New(ccmap.Options{})
@@ -144,7 +153,7 @@ func TestInlinedAddresses(t *testing.T) {
 	names.SetInlined(ccmap.Frame{Method: outer, Offset: 3}, inner)
 	frames := []ccmap.Frame{{Method: inner, Offset: 5}, {Method: outer, Offset: 3}}
 	names.SetAddress(frames, false, 4711)
-	got, err := decode(Append(nil, m.Snapshot()))
+	got, err := decode(AppendDelta(nil, m.Snapshot()))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -162,31 +171,52 @@ func TestOtherMethodsAreLeftOut(t *testing.T) {
 	}
 	m := ccmap.New(ccmap.Options{Names: names})
 	m.Add(m.Child(0, ccmap.NoOffset, names.Intern(ccmap.Method{Name: "own"})), ccmap.Counters{Samples: 1})
-	b := Append(nil, m.Snapshot())
+	b := whole(m.Snapshot())
 	if got, err := decode(b); err != nil || got.Names().Len() != int(ccmap.FirstID)+1 || len(b) > 200 {
 		t.Errorf("%d bytes, error %v", len(b), err)
 	}
 }
 
+// TestMemory: a map is decoded within the memory that its writer has counted, and not within less.
+func TestMemory(t *testing.T) {
+	t.Parallel()
+	for name, m := range map[string]*ccmap.Map{"drawing": profiletest.Drawing(7), "thicket": profiletest.Thicket(1)} {
+		b, memory := Append(nil, m.Snapshot())
+		got, err := NewDecoder(ccmap.NewNames()).Decode(b, memory)
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		if took := got.Bytes() + got.Names().Bytes(); took > memory {
+			t.Errorf("%s takes %d bytes, and %d were counted", name, took, memory)
+		}
+		if _, err := NewDecoder(ccmap.NewNames()).Decode(b, memory-1); !errors.Is(err, ErrMemory) {
+			t.Errorf("%s in a byte less: %v", name, err)
+		}
+	}
+}
+
 // FuzzDecode: any bytes are an error, or a valid map.
 func FuzzDecode(f *testing.F) {
-	b := Append(nil, profiletest.Drawing(7).Snapshot())
+	b := whole(profiletest.Drawing(7).Snapshot())
 	f.Add(b)
 	f.Add(b[:len(b)/2])
-	f.Add(Append(nil, profiletest.Thicket(1).Snapshot()))
+	f.Add(AppendDelta(nil, profiletest.Drawing(7).Snapshot()))
+	f.Add(whole(profiletest.Thicket(1).Snapshot()))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		m, err := decode(b)
+		m, err := NewDecoder(ccmap.NewNames()).Decode(b, 64<<20)
 		if err != nil {
 			return
 		}
 		if err := m.CheckValid(); err != nil {
 			t.Fatal(err)
 		}
-		again, err := decode(Append(nil, m.Snapshot()))
+		want := m.Snapshot()
+		again, err := decode(whole(want))
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got, want := again.Snapshot().Total(), m.Snapshot().Total(); got != want {
+		if got, want := again.Snapshot().Total(), want.Total(); got != want {
 			t.Fatalf("total %v, want %v", got, want)
 		}
 	})

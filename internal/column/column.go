@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/ccmapd/ccmapd/ccmap"
 	"github.com/ccmapd/ccmapd/internal/cursor"
@@ -16,17 +17,21 @@ var (
 	errRest   = errors.New("something follows the map")
 )
 
-// Append appends a map.
-func Append(b []byte, s *ccmap.Snapshot) []byte {
-	w := &writer{coder: coder{out: b}, s: s, names: s.Names()}
-	w.rank = make([]uint32, w.names.Len())
-	w.use()
-	exact, meta := s.ActivationsExact(), s.Meta()
-	w.bool(&exact)
-	w.meta(&meta)
-	list(&w.coder, &w.methods, w.method)
-	w.nodes()
-	w.lists()
+// Append appends a map. It returns how much memory the map's decoder takes, too.
+func Append(b []byte, s *ccmap.Snapshot) (all []byte, memory int64) {
+	w := newWriter(b, s)
+	w.addAddresses()
+	w.common()
+	w.bodies(w.methods)
+	w.rest()
+	return w.out, w.memory
+}
+
+// AppendDelta appends a map for the log of a store.
+func AppendDelta(b []byte, s *ccmap.Snapshot) []byte {
+	w := newWriter(b, s)
+	w.addOwnAddresses()
+	w.common()
 	if slices.ContainsFunc(w.methods, func(m ccmap.Method) bool { return m.Body != 0 }) {
 		w.bodies(w.methods)
 	}
@@ -42,42 +47,25 @@ type Decoder struct {
 // NewDecoder returns a decoder of maps with common names.
 func NewDecoder(names *ccmap.Names) *Decoder { return &Decoder{names, make(map[string]string)} }
 
-// Decode returns the map of bytes that Append has appended. Other bytes are an error, or another valid map.
-func (d *Decoder) Decode(b []byte) (*ccmap.Map, error) {
+// Decode returns the map of bytes that Append or AppendDelta has appended, if it takes no more memory than that: else
+// the error wraps [ErrMemory]. Other bytes are an error, or another valid map.
+func (d *Decoder) Decode(b []byte, memory int64) (*ccmap.Map, error) {
 	m := ccmap.New(ccmap.Options{Names: d.names})
-	r := &reader{coder: coder{in: cursor.Cursor{Data: b}, reading: true, texts: d.texts}, m: m, names: d.names}
-	var exact bool
-	r.bool(&exact)
-	m.SetExact(exact)
-	r.meta(m.Meta())
-	var methods []ccmap.Method
-	list(&r.coder, &methods, r.method)
-	r.ids = make([]ccmap.MethodID, len(methods))
-	for i := range methods {
-		if methods[i].Name == "" {
-			r.in.Fail(errMethod)
-			break
-		}
-		r.ids[i] = r.names.Intern(methods[i])
-	}
+	r := &reader{coder: coder{in: cursor.Cursor{Data: b}, reading: true, texts: d.texts, most: memory}, m: m, names: d.names}
+	r.head()
 	r.nodes()
 	r.lists()
-	if r.in.Err == nil && !r.in.Empty() {
-		r.bodies(methods)
-	}
-	if r.in.Err == nil && !r.in.Empty() {
-		r.in.Fail(errRest)
-	}
+	r.tail()
 	if r.in.Err != nil {
 		return nil, fmt.Errorf("decode map: %w", r.in.Err)
 	}
-	for i := range methods {
-		r.names.SetBody(r.ids[i], methods[i].Body)
+	for i := range r.methods {
+		r.names.SetBody(r.ids[i], r.methods[i].Body)
 	}
 	return m, nil
 }
 
-// bodies codes the bodies of methods, after all else. They are left out if none is known.
+// bodies codes the bodies of methods. Where nothing follows they are left out if none is known.
 func (c *coder) bodies(methods []ccmap.Method) {
 	for i := range methods {
 		c.fixed(&methods[i].Body)
@@ -212,7 +200,7 @@ type node struct {
 	self   ccmap.Counters
 }
 
-// columns codes nodes, a column after the other: equal numbers lie together.
+// columns codes nodes, a column after the other: equal numbers lie together. Their memory was taken.
 func (c *coder) columns(nodes []node, ids func(*ccmap.MethodID)) {
 	column(c, nodes, func(n *node) { c.uint(&n.up) })
 	column(c, nodes, func(n *node) { c.offset(&n.offset) })
@@ -232,4 +220,33 @@ func compactRecords[T comparable](records []T) []T {
 		seen[r] = true
 		return false
 	})
+}
+
+// rest is what a delta leaves out, beside addresses. The recent counters of what was pruned are in its records.
+type rest struct {
+	commit time.Time
+	window time.Duration
+	recent []ccmap.Counters // of nodes; nil without a window
+}
+
+// rest codes the rest, with the recent counters of records that were coded before. A reader gets as many of nodes as it
+// has nodes.
+func (c *coder) rest(s *rest, r *records, nodes int) {
+	c.time(&s.commit)
+	if signed(c, &s.window); s.window == 0 {
+		return
+	}
+	if c.reading {
+		s.recent = make([]ccmap.Counters, nodes)
+	}
+	for k := range ccmap.NumCounters {
+		column(c, s.recent, func(v *ccmap.Counters) { unsigned(c, k.Of(v)) })
+	}
+	for i := range r.edges {
+		c.counters(&r.edges[i].Recent)
+	}
+	for i := range r.pruned {
+		c.counters(&r.pruned[i].RecentSelf)
+		c.counters(&r.pruned[i].RecentCumulative)
+	}
 }
