@@ -19,11 +19,11 @@ import (
 type site struct {
 	name    string
 	start   func(context.Context) (server, error) // which has read its file
-	picture string // is true when a picture is there
-	drawn   string // … and it is whole
-	hover   string // moves the pointer over the graph, to a place of its number i
-	zoom    string // clicks on a frame; and again, to come back
-	reads   []read // questions of the page's own server
+	picture string                                // is true when a picture is there
+	drawn   string                                // … and it is whole
+	hover   string                                // moves the pointer over the graph, to a place of its number i
+	zoom    string                                // clicks on a frame; and again, to come back
+	reads   []read                                // questions of the page's own server
 }
 
 // read is a question that a page asks.
