@@ -14,8 +14,9 @@ import (
 type builder struct {
 	m       *ccmap.Map
 	limits  ReadOptions
-	memory  *memory          // all but the map's
-	size    int64            // of the file, bytes; 0: unknown, or it is compressed
+	memory  *memory // all but the map's
+	size    int64   // of the file, bytes; 0: unknown, or it is compressed
+	told    progress
 	known   *knownStacks     // of a sum; nil: stacks are not remembered
 	methods []ccmap.MethodID // by the document's index
 	nodes   builtNodes       // by the document's index; the root first
@@ -71,6 +72,7 @@ func newBuilder(o ReadOptions) *builder {
 	b := &builder{
 		m:             ccmap.New(ccmap.Options{}),
 		limits:        o,
+		told:          progress{o.Progress, 0, 1},
 		memory:        &memory{limit: o.MaxMemory, ledger: newLedger(o)},
 		nodes:         builtNodes{[]*[builtChunk]builtNode{new([builtChunk]builtNode)}, 1},
 		prunedEdges:   make(map[prunedEdgeKey]bool),

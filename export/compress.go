@@ -74,16 +74,17 @@ func decompress(r io.Reader, b *builder) (plain *bufio.Reader, release func(), e
 		}
 	}
 	size := sizeOf(r)
-	file := &countingReader{r: r}
+	file := &countingReader{r: r, size: size}
 	r = file
 	for range maxLayers + 1 {
-		plain = bufio.NewReaderSize(newExpansionReader(r, b, file), 64<<10)
+		content := newExpansionReader(r, b, file)
+		plain = bufio.NewReaderSize(content, 64<<10)
 		layer, err := unwrap(plain, b)
 		if err != nil {
 			return nil, release, err
 		}
 		if layer == nil {
-			b.size = size
+			b.size, content.told = size, &b.told
 			return plain, release, nil
 		}
 		closers = append(closers, layer)

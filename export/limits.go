@@ -52,6 +52,7 @@ func (l *limitReader) tooLarge() error {
 // countingReader counts what is read of a file. The goroutine that reads it may not be the one that looks at the count.
 type countingReader struct {
 	r    io.Reader
+	size int64        // bytes; 0: not known
 	read atomic.Int64 // bytes
 }
 
@@ -59,6 +60,23 @@ func (c *countingReader) Read(p []byte) (int, error) {
 	n, err := c.r.Read(p)
 	c.read.Add(int64(n))
 	return n, err
+}
+
+// progress tells how much of a read is done.
+type progress struct {
+	tell     func(part float64) // nil: it is not told
+	from, to float64            // of the part that is being done
+}
+
+// done tells that so much of the present part is done; 0 of 0: nobody knows.
+func (p *progress) done(n, of int64) {
+	switch {
+	case p.tell == nil:
+	case of <= 0:
+		p.tell(-1)
+	default:
+		p.tell(p.from + (p.to-p.from)*min(float64(n)/float64(of), 1))
+	}
 }
 
 const (
@@ -77,14 +95,18 @@ type expansionReader struct {
 	limitReader
 	file   *countingReader
 	ledger *ledger
+	told   *progress // of the innermost layer; nil: of another one
 }
 
 func newExpansionReader(r io.Reader, b *builder, file *countingReader) *expansionReader {
-	return &expansionReader{*newLimitReader(r, b.limits.MaxBytes, "in all"), file, b.memory.ledger}
+	return &expansionReader{limitReader: *newLimitReader(r, b.limits.MaxBytes, "in all"), file: file, ledger: b.memory.ledger}
 }
 
 func (e *expansionReader) Read(p []byte) (int, error) {
 	n, err := e.limitReader.Read(p)
+	if e.told != nil {
+		e.told.done(e.file.read.Load(), e.file.size)
+	}
 	if err := e.ledger.work(int64(n)); err != nil {
 		return 0, err
 	}

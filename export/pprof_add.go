@@ -109,6 +109,7 @@ func (p *pprofFile) unload(b *builder) (err error) {
 		return err
 	}
 	p.stacks.unloaded += len(p.stacks.samples)
+	b.told.done(int64(p.stacks.unloaded), int64(p.records[sampleField].count))
 	p.stacks.samples, p.stacks.added.locations, p.stacks.added.frames = p.stacks.samples[:0], p.stacks.added.locations[:0], 0
 	return nil
 }

@@ -72,6 +72,10 @@ type ReadOptions struct {
 	// alone bounds the memory.
 	Reserve func(bytes int64) error
 
+	// Progress is told how much of the reading is done, 0 to 1, or less than 0 where the size of the file is not
+	// known. The goroutine that reads calls it, some hundred times a second. Nil: it is not told.
+	Progress func(part float64)
+
 	// SampleType chooses the kind of values that become the weight of a pprof
 	// profile, for example "alloc_objects". Empty: what 'go tool pprof' shows, the
 	// default type or the last. Of a JFR recording it chooses the samples: a name of

@@ -458,3 +458,83 @@ func TestWriteConcurrently(t *testing.T) {
 	}
 	wg.Wait()
 }
+
+// TestProgress: of a file, each format tells parts that grow from 0 to 1, compressed or not. Of what has no size it tells
+// that it does not know.
+func TestProgress(t *testing.T) {
+	t.Parallel()
+	m := ccmap.New(ccmap.Options{})
+	for i := range 20_000 {
+		m.Add(m.Child(m.Root(), ccmap.NoOffset, m.Names().Intern(ccmap.Method{Name: fmt.Sprint("f", i%3000), Signature: fmt.Sprint(i / 3000)})), ccmap.Counters{Samples: 1, Time: 1})
+	}
+	for _, f := range Formats() {
+		var plain strings.Builder
+		if err := Write(&plain, f, m.Snapshot()); err != nil {
+			t.Fatal(err)
+		}
+		for _, c := range []Compression{Plain, Gzip, Zstd} {
+			data := plain.String()
+			if c != Plain {
+				data = compressed(t, c, data)
+			}
+			told := []float64{0}
+			tell := func(part float64) {
+				if last := told[len(told)-1]; part < last || part > 1 {
+					t.Errorf("%v, compression %d: %v after %v", f, c, part, last)
+				}
+				told = append(told, part)
+			}
+			if _, _, err := Read(strings.NewReader(data), ReadOptions{Progress: tell, Ahead: true}); err != nil {
+				t.Fatal(err)
+			}
+			if last := told[len(told)-1]; len(told) < 3 || last < 0.9 {
+				t.Errorf("%v, compression %d: told %d times, at last %v", f, c, len(told)-1, last)
+			}
+			unknown := 0
+			if _, _, err := Read(struct{ io.Reader }{strings.NewReader(data)}, ReadOptions{Progress: func(part float64) {
+				if part < 0 {
+					unknown++
+				}
+			}}); err != nil || unknown == 0 {
+				t.Errorf("%v, compression %d, of no size: %v, told %d times", f, c, err, unknown)
+			}
+		}
+	}
+}
+
+// TestLongPprof: a profile that is read in several pieces is read as a whole, and cut, it is not.
+func TestLongPprof(t *testing.T) {
+	t.Parallel()
+	m := ccmap.New(ccmap.Options{})
+	for i := range 160 {
+		name := fmt.Sprintf("%03d", i) + strings.Repeat("x", 256<<10)
+		m.Add(m.Child(m.Root(), ccmap.NoOffset, m.Names().Intern(ccmap.Method{Name: name})), ccmap.Counters{Samples: int64(i), Time: 1})
+	}
+	var plain strings.Builder
+	if err := Write(&plain, Pprof, m.Snapshot()); err != nil {
+		t.Fatal(err)
+	}
+	if plain.Len() < 2*pieceBytes {
+		t.Fatalf("%d bytes", plain.Len())
+	}
+	for _, c := range []Compression{Plain, Gzip} {
+		data := plain.String()
+		if c != Plain {
+			data = compressed(t, c, data)
+		}
+		got, _, err := Read(strings.NewReader(data), ReadOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range 160 {
+			name := fmt.Sprintf("%03d", i) + strings.Repeat("x", 256<<10)
+			id, known := got.Names().Lookup(name, "")
+			if m, sampled := got.Snapshot().Method(id); !known || sampled && m.Self().Samples != int64(i) || !sampled && i > 0 {
+				t.Fatalf("method %d is not there, or has other samples", i)
+			}
+		}
+		if _, _, err := Read(struct{ io.Reader }{strings.NewReader(data[:len(data)/2])}, ReadOptions{}); err == nil {
+			t.Error("half a profile is read")
+		}
+	}
+}

@@ -33,6 +33,10 @@ func (r recorded) Profile(_ context.Context, ref, _ string, _ int64) ([]byte, er
 func TestQuestions(t *testing.T) {
 	t.Parallel()
 	const most = 3
+	pages, err := os.ReadFile("../../docs/browser.md")
+	if err != nil {
+		t.Fatal(err)
+	}
 	data := api.Local(api.LocalOptions{Fleet: recorded{
 		"live:web": "later.pb.gz", "live:web:42": "web.pb.gz", "period:web@yesterday": "web.pb.gz", "live:eval": "eval.xml.zst", "@hub/build:web@1f0c": "web.pb.gz", "@hub/build:web@1f0d": "later.pb.gz",
 	}})
@@ -74,6 +78,9 @@ func TestQuestions(t *testing.T) {
 	} {
 		if len(way) > most {
 			t.Errorf("%s: %d calls", question, len(way))
+		}
+		if !strings.Contains(string(pages), "| "+question+" |") {
+			t.Errorf("docs/browser.md lacks the question %q", question)
 		}
 		for _, a := range way {
 			if text, _ := call(t, s, a.tool, a.in); !strings.Contains(text, a.contains) {

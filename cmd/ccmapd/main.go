@@ -13,6 +13,7 @@
 //	coverage   adds the counts of Go's coverage files to a profile
 //	gocover    reads coverage files of Go programs, and the branches of their source
 //	wasi       runs a WebAssembly module as a program for WASI preview 1
+//	loading    answers a page while its profiles are still being read
 //	sources    lines of source files below one directory, for the pages
 //	rootfs     one directory as a guest's file system, with no way out of it
 //	demo       the server that 'ccmapd demo' samples, which knows the truth

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -12,12 +13,14 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"time"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
 
 	"github.com/ccmapd/ccmapd/cmd/ccmapd/internal/browse"
 	"github.com/ccmapd/ccmapd/cmd/ccmapd/internal/livepage"
+	"github.com/ccmapd/ccmapd/cmd/ccmapd/internal/loading"
 	"github.com/ccmapd/ccmapd/cmd/ccmapd/internal/sources"
 	"github.com/ccmapd/ccmapd/cmd/internal/signals"
 	"github.com/ccmapd/ccmapd/daemon/api"
@@ -25,6 +28,7 @@ import (
 	"github.com/ccmapd/ccmapd/export"
 	"github.com/ccmapd/ccmapd/internal/pages"
 	"github.com/ccmapd/ccmapd/internal/privilege"
+	"github.com/ccmapd/ccmapd/internal/terminal"
 )
 
 const uiLong = `Ui shows profiles in the browser: flame graphs, both ways from any method, comparisons
@@ -114,12 +118,18 @@ func runUI(ctx context.Context, env *environment, f uiFlags, args []string) erro
 	if err := s.confine(); err != nil {
 		return err
 	}
-	files, err := readFiles(env, f, args)
-	if err != nil {
+	l := loading.Begin(func(note loading.Note) (http.Handler, error) {
+		files, err := readFiles(env, f, args, note)
+		return api.Local(api.LocalOptions{Version: buildVersion(), Files: files}), err
+	})
+	if err := l.Await(time.After(moment)); err != nil {
 		return err
 	}
-	return s.run(ctx, api.Local(api.LocalOptions{Version: buildVersion(), Files: files}), pageOfFiles(len(files)))
+	return s.runLoading(ctx, l, pageOfFiles(len(args)))
 }
+
+// moment is how long profiles are read before the page is shown without them.
+const moment = 300 * time.Millisecond
 
 // hubName is the argument that means the page of the fleet. It needs no daemon.
 const hubName = "@hub"
@@ -151,17 +161,22 @@ func proxiedPage(ctx context.Context, args []string) (d client.Daemon, page stri
 	return d, page, true, nil
 }
 
-// readFiles reads the profiles of the arguments.
-func readFiles(env *environment, f uiFlags, args []string) ([]api.File, error) {
+// readFiles reads the profiles of the arguments, and notes how much of them is read.
+func readFiles(env *environment, f uiFlags, args []string, note loading.Note) ([]api.File, error) {
 	var files []api.File
-	for _, where := range args {
-		m, err := readMap(env, where, export.ReadOptions{SampleType: f.sampleType})
-		if err != nil {
-			return nil, err
-		}
+	for i, where := range args {
 		name := client.Name(where)
 		if !client.IsRemote(where) && where != stdPath {
 			name = filepath.Base(where)
+		}
+		m, err := readMap(env, where, export.ReadOptions{SampleType: f.sampleType, Progress: func(part float64) {
+			if part >= 0 {
+				part = (float64(i) + part) / float64(len(args))
+			}
+			note(name, part)
+		}})
+		if err != nil {
+			return nil, err
 		}
 		files = append(files, api.File{Name: name, Snapshot: m.Snapshot()})
 	}
@@ -256,6 +271,33 @@ func (s *showing) run(ctx context.Context, data http.Handler, page string) error
 	server := s.open(data, page)
 	s.announce(s.env.stderr, s.address(server, page), "Ctrl-C ends it.")
 	return explainShut(server.Serve(ctx))
+}
+
+// runLoading shows a page until ctx is done, also while its profiles are still being read: the terminal has how much of
+// them is. If they cannot be, it ends with that error.
+func (s *showing) runLoading(ctx context.Context, l *loading.Loading, page string) error {
+	ctx, end := context.WithCancel(ctx)
+	defer end()
+	failed := make(chan error, 1)
+	go func() {
+		line := terminal.StartLive(s.env.stderr, l.Line)
+		select {
+		case <-l.Ready():
+		case <-ctx.Done():
+		}
+		line.Stop()
+		if ctx.Err() != nil {
+			failed <- nil
+			return
+		}
+		err := l.Err()
+		if failed <- err; err != nil {
+			end()
+		}
+	}()
+	err := s.run(ctx, l, page)
+	end()
+	return cmp.Or(<-failed, err)
 }
 
 // open has the browser open a page. From then on it must be served.

@@ -53,8 +53,17 @@ func awaitPage(t *testing.T, from io.Reader) (v visitor, page string) {
 	return v, ""
 }
 
-// ask sends a request with a secret, and returns its status and the answer.
-func (v visitor) ask(t *testing.T, method, path, secret string) (int, string) {
+// ask sends a request with a secret, and returns its status and the answer, once the profiles are read.
+func (v visitor) ask(t *testing.T, method, path, secret string) (status int, text string) {
+	t.Helper()
+	for status, text = v.askNow(t, method, path, secret); status == http.StatusAccepted; {
+		status, text = v.askNow(t, method, path, secret)
+	}
+	return status, text
+}
+
+// askNow sends one request.
+func (v visitor) askNow(t *testing.T, method, path, secret string) (int, string) {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), method, v.base+path, nil)
 	if err != nil {

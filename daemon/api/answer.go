@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/klauspost/compress/gzip"
@@ -184,11 +185,27 @@ func acceptedCoding(accepted string) string {
 	return ""
 }
 
+// packedAtOnce is how long an answer may be that is packed before its first byte is sent, bytes: a graph is shorter.
+const packedAtOnce = 1 << 20
+
+// packer packs answers at once. To make an encoder for each takes as long as to pack the answer.
+var packer = sync.OnceValue(func() *zstd.Encoder {
+	z, err := zstd.NewWriter(nil, zstd.WithEncoderConcurrency(mostHeavy), zstd.WithLowerEncoderMem(true), zstd.WithWindowSize(packedAtOnce))
+	if err != nil {
+		panic(err) // the options are valid
+	}
+	return z
+})
+
 // copyAs copies an answer to the client in a coding. The CPU time of coding is the answer's.
 func (c *call) copyAs(coding string, a answer) error {
 	out := stalling{c, &meter{spent: c.shares.spent}}
 	out.meter.start()
 	defer out.meter.stop()
+	if coding == codingZstd && !a.packed && len(a.body) <= packedAtOnce {
+		_, err := out.Write(packer().EncodeAll(a.body, nil))
+		return err
+	}
 	var from io.Reader = bytes.NewReader(a.body)
 	if a.packed && coding != codingZstd {
 		z, err := zstd.NewReader(from, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true))

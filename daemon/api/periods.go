@@ -33,7 +33,8 @@ func (c *call) periods() error {
 	return c.send(http.StatusOK, a)
 }
 
-// listed returns the stored profiles of a target. It walks through the whole store.
+// listed returns the stored profiles of a target: out of the names of its files, the index, and what the daemon knows of
+// its log.
 func (c *call) listed(target, event string) []store.Listed {
 	reader := c.options.Daemon.Stored()
 	if reader == nil {

@@ -316,7 +316,7 @@ func TestKills(t *testing.T) {
 // source.
 func checkTotals(t *testing.T, dir string, acked []int64) (now []int64) {
 	t.Helper()
-	r := &Reader{dir: dir, disk: disk.At(dir)}
+	r := &Reader{dir: dir, disk: disk.At(dir), index: new(indexCache)}
 	for i, c := range newWorkload(nil, day, len(acked)).sources {
 		got := int64(0)
 		for _, e := range r.List(Filter{Target: c.key.Target, Build: c.key.Build, Running: true}).Entries {
@@ -365,7 +365,7 @@ func TestTruncatedLog(t *testing.T) {
 		if err := os.WriteFile(name, whole[:cut], 0o600); err != nil {
 			t.Fatal(err)
 		}
-		l := (&Reader{dir: dir, disk: disk.At(dir)}).List(Filter{Running: true})
+		l := (&Reader{dir: dir, disk: disk.At(dir), index: new(indexCache)}).List(Filter{Running: true})
 		want, _ := slices.BinarySearch(ends, cut+1)
 		if want == 0 {
 			if len(l.Entries) != 0 {

@@ -10,7 +10,9 @@ import (
 	"io/fs"
 	"maps"
 	"math"
+	"os"
 	"slices"
+	"sync/atomic"
 
 	"github.com/ccmapd/ccmapd/ccmap"
 	"github.com/ccmapd/ccmapd/internal/cursor"
@@ -88,6 +90,31 @@ func readIndex(d fileSystem) (*index, error) {
 	}
 	x.files = files
 	return x, nil
+}
+
+// indexCache keeps the index that was read last, until its file is another one: lists are asked for by the minute, and
+// the file changes with each period. Any goroutine may call it.
+type indexCache struct {
+	last atomic.Pointer[cachedIndex]
+}
+
+// cachedIndex is an index that was read, which never changes.
+type cachedIndex struct {
+	of    fs.FileInfo
+	index *index
+}
+
+// read returns the index of a store. It is never nil, and empty where it cannot be read.
+func (c *indexCache) read(d fileSystem) *index {
+	info, err := d.Stat(indexName)
+	if last := c.last.Load(); err == nil && last != nil && os.SameFile(info, last.of) && info.ModTime().Equal(last.of.ModTime()) && info.Size() == last.of.Size() {
+		return last.index
+	}
+	x, readErr := readIndex(d)
+	if err == nil && readErr == nil {
+		c.last.Store(&cachedIndex{info, x}) // a file that has replaced it meanwhile is another one, and is read next time
+	}
+	return x
 }
 
 func parseIndex(data []byte) (map[string]indexed, error) {

@@ -110,21 +110,25 @@ func (l *ledger) settle() {
 	}
 }
 
-// settle forgets frames that a later one makes void, and returns what the last whole replaces.
+// settle forgets frames that a later one makes void, and returns what wholes replace: the last one, and those that it
+// stands for.
 func (a *account) settle() (replaced []mark) {
 	least := uint64(0) // of the numbers that count
 	void := uint64(math.MaxUint64)
 	for _, n := range slices.Backward(slices.Sorted(maps.Keys(a.frames))) {
 		f := a.frames[n]
-		if n < least || n >= void {
+		if n >= void {
 			delete(a.frames, n)
 			continue
 		}
-		if void = n; f.after+1 < n {
-			void = f.after + 1
-		}
+		void = min(n, f.after+1)
 		if f.whole {
-			least, replaced = n, f.replaces
+			replaced = append(replaced, f.replaces...)
+		}
+		if n < least {
+			delete(a.frames, n)
+		} else if f.whole {
+			least = n
 		}
 	}
 	return replaced
@@ -133,6 +137,17 @@ func (a *account) settle() (replaced []mark) {
 // dropFiled forgets frames that are in files.
 func (a *account) dropFiled() {
 	maps.DeleteFunc(a.frames, func(n uint64, _ logged) bool { return n <= a.filed })
+}
+
+// clone returns a ledger that later frames do not change.
+func (l *ledger) clone() *ledger {
+	other := &ledger{accounts: make(map[uint64]*account, len(l.accounts)), filings: maps.Clone(l.filings), order: l.order, unread: l.unread}
+	for stream, a := range l.accounts {
+		copied := *a
+		copied.frames = maps.Clone(a.frames)
+		other.accounts[stream] = &copied
+	}
+	return other
 }
 
 // oldest returns the number of the oldest segment with a frame that is needed, or next.

@@ -69,11 +69,13 @@ type Reader struct {
 	dir    string
 	disk   fileSystem
 	within export.ReadOptions
+	writer *Store // of this process, which knows what its log has; nil: another process writes
+	index  *indexCache
 }
 
 // NewReader returns a reader of a directory. The error of a directory that is missing wraps [fs.ErrNotExist].
 func NewReader(dir string) (*Reader, error) {
-	r := &Reader{dir: dir, disk: disk.At(dir), within: export.ReadOptions{Ahead: true}}
+	r := &Reader{dir: dir, disk: disk.At(dir), within: export.ReadOptions{Ahead: true}, index: new(indexCache)}
 	version, err := readFormat(r.disk)
 	if errors.Is(err, fs.ErrNotExist) {
 		_, err = os.Stat(filepath.Join(dir, targetsDir)) // of an earlier version of ccmapd
@@ -90,12 +92,14 @@ func NewReader(dir string) (*Reader, error) {
 // Within returns a reader with bounds, which each Read or Sum holds to as a whole: all files and frames of the log
 // together. Reserve is told, too, what is held after each of them.
 func (r *Reader) Within(o export.ReadOptions) *Reader {
-	return &Reader{dir: r.dir, disk: r.disk, within: o}
+	other := *r
+	other.within = o
+	return &other
 }
 
-// Reader returns a reader of the store.
+// Reader returns a reader of the store. To list what is running it reads no log.
 func (s *Store) Reader() *Reader {
-	return &Reader{dir: s.Dir, disk: s.disk, within: export.ReadOptions{Ahead: true}}
+	return &Reader{dir: s.Dir, disk: s.disk, within: export.ReadOptions{Ahead: true}, writer: s, index: new(indexCache)}
 }
 
 // Filter chooses entries. Its zero value chooses all files.
@@ -125,10 +129,11 @@ type Listing struct {
 	Damage  string  // of the log, if it was read; empty: none
 }
 
-// List returns the entries that a filter chooses. Parts of a merge that was not ended are left out.
+// List returns the entries that a filter chooses. Parts of a merge that was not ended are left out. Of one target, it
+// looks into no directory of others.
 func (r *Reader) List(f Filter) Listing {
-	x, _ := readIndex(r.disk) // without it qualities are missing
-	w := walk(r.disk)
+	x := r.index.read(r.disk) // without it qualities are missing
+	w := walkOf(r.disk, f.Target)
 	l := Listing{Skipped: w.skipped, First: w.first}
 	bests, merged := bestFiles(w.files), r.mergedParts()
 	for i := range w.files {
@@ -217,14 +222,23 @@ func compareEntries(a, b Entry) int {
 		a.From.Compare(b.From), a.To.Compare(b.To), cmp.Compare(a.Kind, b.Kind), a.Owner.Compare(b.Owner))
 }
 
-// running adds the entries of the log, and says what is damaged.
-func (r *Reader) running(f *Filter, to *[]Entry) (damage string) {
+// logged returns the ledger of the log, and says what is damaged.
+func (r *Reader) logged() (l *ledger, damage string) {
+	if r.writer != nil {
+		return r.writer.ledgerNow()
+	}
+	l = newLedger()
 	log, err := deltalog.Open(r.disk, logDir)
 	if err != nil {
-		return err.Error()
+		return l, err.Error()
 	}
-	l := newLedger()
 	d := log.Scan(l.read)
+	return l, describeDamage(d, l.unread)
+}
+
+// running adds the entries of the log, and says what is damaged.
+func (r *Reader) running(f *Filter, to *[]Entry) (damage string) {
+	l, damage := r.logged()
 	for name, marks := range l.filings {
 		if exists(r.disk, name) {
 			l.file(marks)
@@ -243,7 +257,7 @@ func (r *Reader) running(f *Filter, to *[]Entry) (damage string) {
 			*to = append(*to, e)
 		}
 	}
-	return describeDamage(d, l.unread)
+	return damage
 }
 
 // addStream adds the times and sizes of a stream.

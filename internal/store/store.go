@@ -415,6 +415,13 @@ func (s *Store) LogBytes() (n int64) {
 	return n
 }
 
+// ledgerNow returns a copy of what the store knows of its log, as a reader of the log would find it, and its damage.
+func (s *Store) ledgerNow() (l *ledger, damage string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.ledger.clone(), describeDamage(s.damage, s.ledger.unread)
+}
+
 // Damage describes the parts of the log that could not be read when the store was opened, "" if it was whole.
 func (s *Store) Damage() string {
 	s.mu.Lock()

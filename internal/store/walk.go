@@ -42,11 +42,27 @@ type walker struct {
 func walk(d fileSystem) *walker {
 	w := &walker{disk: d}
 	for _, target := range w.dirs(targetsDir) {
-		for _, build := range w.dirs(path.Join(targetsDir, target)) {
-			w.build(target, build)
-		}
+		w.target(target)
 	}
 	return w
+}
+
+// walkOf returns the files of one target; "": of all.
+func walkOf(d fileSystem, target string) *walker {
+	if target == "" {
+		return walk(d)
+	}
+	w := &walker{disk: d}
+	if isName(target) { // or else there is none
+		w.target(target)
+	}
+	return w
+}
+
+func (w *walker) target(target string) {
+	for _, build := range w.dirs(path.Join(targetsDir, target)) {
+		w.build(target, build)
+	}
 }
 
 // list lists a directory.

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"syscall"
 	"time"
 
 	"github.com/chromedp/cdproto/cdp"
@@ -48,13 +47,8 @@ func (b *browsing) measure(ctx context.Context, s site) (f figures, err error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	began := time.Now()
-	address, server, err := s.start(ctx)
-	if server != nil {
-		defer func() {
-			server.Process.Signal(syscall.SIGTERM)
-			server.Wait() // it is ended by a signal
-		}()
-	}
+	is, err := s.start(ctx)
+	defer is.end()
 	if err != nil {
 		return nil, err
 	}
@@ -64,11 +58,11 @@ func (b *browsing) measure(ctx context.Context, s site) (f figures, err error) {
 		return nil, err
 	}
 	defer end()
-	t := &visit{tab, s}
+	t := &visit{tab, s, is.session}
 	if err := t.prepare(); err != nil {
 		return nil, err
 	}
-	cold, err := t.load(chromedp.Navigate(address))
+	cold, err := t.load(chromedp.Navigate(is.address))
 	if err != nil {
 		return nil, err
 	}
@@ -101,13 +95,8 @@ func (b *browsing) compare(ctx context.Context, s site, f figures) (figures, err
 	if len(s.reads) == 0 {
 		return append(f, "–"), nil
 	}
-	address, server, err := startOurs(ctx, b.Ccmapd, b.smaller...)
-	if server != nil {
-		defer func() {
-			server.Process.Signal(syscall.SIGTERM)
-			server.Wait() // it is ended by a signal
-		}()
-	}
+	is, err := ready(ctx, b.Ccmapd, b.smaller...)
+	defer is.end()
 	if err != nil {
 		return nil, err
 	}
@@ -117,11 +106,11 @@ func (b *browsing) compare(ctx context.Context, s site, f figures) (figures, err
 	}
 	defer end()
 	s.drawn, s.reads = `document.body.dataset.state === "failed" || document.body.dataset.state === "shown"`, nil
-	t := &visit{tab, s}
+	t := &visit{tab, s, is.session}
 	if err := t.prepare(); err != nil {
 		return nil, err
 	}
-	if _, err := t.load(chromedp.Navigate(address)); err != nil {
+	if _, err := t.load(chromedp.Navigate(is.address)); err != nil {
 		return nil, err
 	}
 	const sides = "a=file:1&b=file:2"
@@ -152,12 +141,21 @@ func newTab(ctx context.Context) (context.Context, func(), error) {
 type visit struct {
 	context.Context
 	site
+	session string // of the tab; "": it has none, or enters by itself
 }
+
+// entered lets a tab in.
+const entered = `try { sessionStorage.setItem("ccmapd", %q) } catch {} // a page without an origin has no storage
+`
 
 // prepare has each page note when it is drawn, and the browser what it uses.
 func (v *visit) prepare() error {
+	script := fmt.Sprintf(watching, v.drawn)
+	if v.session != "" {
+		script = fmt.Sprintf(entered, v.session) + script
+	}
 	return chromedp.Do(v.Context, func(ctx context.Context, t *chromedp.Target) (none chromedp.Void, err error) {
-		if _, err = cdp.Call(ctx, t, page.AddScriptToEvaluateOnNewDocument, page.AddScriptToEvaluateOnNewDocumentParams{Source: fmt.Sprintf(watching, v.drawn)}); err != nil {
+		if _, err = cdp.Call(ctx, t, page.AddScriptToEvaluateOnNewDocument, page.AddScriptToEvaluateOnNewDocumentParams{Source: script}); err != nil {
 			return none, err
 		}
 		_, err = cdp.Call(ctx, t, performance.Enable, performance.EnableParams{})

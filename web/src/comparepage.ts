@@ -1,5 +1,5 @@
 // The comparison of two profiles: a verdict, what changed, and the tree of both.
-import { Remote, widthOf } from "./api";
+import { widthOf } from "./api";
 import { controls, count, h, shown, warning } from "./dom";
 import { View, place } from "./flamepage";
 import { type Context, change, choice, command, param } from "./page";
@@ -9,12 +9,12 @@ interface Change { points: number; p: number; path?: { method: string }[]; [key:
 
 export async function comparePage(c: Context): Promise<HTMLElement[]> {
   const a = param(c, "a"), b = param(c, "b"), by = param(c, "by");
-  if (!c.isFile && (a === "" || b === "")) return [h("h1", "Compare"), h("p", "A comparison wants two profiles: choose them on the page of profiles, or files here."), files(c, a, b)];
+  if (c.server && (a === "" || b === "")) return [h("h1", "Compare"), h("p", "A comparison wants two profiles: choose them on the page of profiles, or files here."), files(c, a, b)];
   const width = widthOf(innerWidth * devicePixelRatio);
   const ask = (root?: string) => c.source.flamediff(a, b, { by, width, root });
   const [overlap, diff, graph] = await Promise.all([c.source.overlap(a, b, by), c.source.diff(a, b, by), ask()]);
   const view = new View(c, "tree of calls of both");
-  const all = [verdict(overlap.pairs[0]), sides(diff), controls(c.isFile ? null : choice(c, "by", "by", [["", "time"], "samples"])),
+  const all = [verdict(overlap.pairs[0]), sides(diff), controls(c.server && choice(c, "by", "by", [["", "time"], "samples"])),
     h("h2", "Both, in one graph"),
     h("p.legend", h("span.more", "▲ ///"), " more in B  ", h("span.less", "▼ \\\\\\"), " less in B  ", h("span.same", "grey"), " not significant: noise, or the change of a callee"),
     view.element, h("h2", "What changed")];
@@ -27,8 +27,8 @@ export async function comparePage(c: Context): Promise<HTMLElement[]> {
 
 // files takes files of the user for the sides: a click or a drop sends one to the server, which forgets it after minutes.
 function files(c: Context, ...sides: string[]): HTMLElement {
-  const source = c.source, said = h("p.warning", { role: "status" });
-  if (!(source instanceof Remote)) return said;
+  const source = c.server, said = h("p.warning", { role: "status" });
+  if (!source) return said;
   const inputs = ["a", "b"].map((side, i) => {
     const input = h("input", { type: "file", change: () => {
       source.upload(input.files![0]).then((ref) => change(c, { [side]: ref, root: undefined }), (e) => { said.textContent = shown([e.message, e.hint].join(" "), 1000); });

@@ -48,6 +48,11 @@ export class Flame {
     if (this.up) requestAnimationFrame(() => { this.element.scrollTop = this.element.scrollHeight; });
   }
 
+  // presented waits until a picture that is to be drawn is on the screen.
+  async presented(): Promise<void> {
+    for (let frames = this.#waiting ? 2 : 0; frames > 0; frames--) await new Promise(requestAnimationFrame);
+  }
+
   pick(frame: number): void {
     this.#picked = frame;
     const g = this.#graph;

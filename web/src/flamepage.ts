@@ -54,6 +54,8 @@ export class View {
     this.#detail.textContent = this.#tree.describe(root);
   }
 
+  presented(): Promise<void> { return this.#picture.presented(); }
+
   // next shows the next frame that the search has found.
   next(): void {
     if (this.#matches.length === 0) return;
@@ -96,10 +98,12 @@ function hasRest(g: Graph, i: number): boolean {
 export async function place(c: Context, view: View, graph: Graph, finer: (root: string) => Promise<Graph>, search: string): Promise<void> {
   const root = param(c, "root");
   const at = root ? graph.id.indexOf(root) : 0;
-  if (!root || at >= 0 && (c.isFile || !hasRest(graph, at))) {
+  if (!root || at >= 0 && (!c.server || !hasRest(graph, at))) {
     view.show(graph, at, at > 0 ? [{ id: "", name: nameOf(graph, 0) }] : [], search);
     return;
   }
+  await view.presented(); // the server works on the same processors as a browser at its side
+  if (param(c, "root") !== root) return; // the page is another one meanwhile
   const detail = await finer(root);
   view.show(detail, 0, trails.get(root) ?? [{ id: "", name: nameOf(graph, 0) }], search);
 }
@@ -120,10 +124,10 @@ export async function flamePage(c: Context): Promise<HTMLElement[]> {
   }
   const bar = controls(
     searchBox(c, searchLabel, search, (text) => change(c, { q: text })),
-    choice(c, "by", "width", [["", "time"], "samples", ...meta.activations > 0 && !c.isFile ? ["activations"] : []]),
+    choice(c, "by", "width", [["", "time"], "samples", ...meta.activations > 0 ? ["activations"] : []]),
     path === "" ? choice(c, "invert", "show", [["", "callees"], ["1", "callers"]]) : link(c, "whole profile", "flame", ref),
-    meta.recent && !c.isFile ? choice(c, "recent", "of", [["", "the whole run"], ["1", "recent samples"]]) : null);
-  const all = [strip(meta), bar];
+    meta.recent && c.server ? choice(c, "recent", "of", [["", "the whole run"], ["1", "recent samples"]]) : null);
+  const all = [strip(c, meta), bar];
   if (found) all.push(h("p.found", foundText(search, found), " n shows the next."));
   for (const note of down.notes) all.push(warning(shown(note, 2000)));
   const main = new View(c, isInverted ? "callers" : path !== "" ? "what it calls" : "tree of calls");

@@ -1,6 +1,6 @@
 // The first page: the targets of a daemon, those in trouble first, and files.
 import { count, duration, flagged, h, percent, plural, share, shown } from "./dom";
-import { type Context, commandLine, copied, link, pair, sides } from "./page";
+import { type Context, commandLine, copied, link, pair, served, sides } from "./page";
 import { spark } from "./plot";
 import { type Column, figure, table, word } from "./table";
 
@@ -26,9 +26,9 @@ function rank(t: any): number {
 }
 
 export async function homePage(c: Context): Promise<HTMLElement[]> {
-  const { files, targets, hub } = await c.source.profiles(), out: HTMLElement[] = [];
+  const { files, targets, hub } = await served(c).profiles(), out: HTMLElement[] = [];
   if (targets.length > 0) {
-    const all = targets.sort((x, y) => rank(x) - rank(y) || (x.name < y.name ? -1 : 1)).flatMap(rowsOf);
+    const all = targets.sort((x: any, y: any) => rank(x) - rank(y) || (x.name < y.name ? -1 : 1)).flatMap(rowsOf);
     out.push(h("h1", "Targets"), table("targets", targetColumns(c), all), h("p", link(c, "Doctor: what may be sampled, and what cures the rest", "doctor", ""), " · ", link(c, "Fleet: builds, classes and outliers of all machines", "fleet", "")));
   }
   if (files.length > 0 || targets.length === 0) {

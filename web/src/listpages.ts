@@ -1,8 +1,9 @@
 // Pages of lists: profiles, the hottest methods, and paths of calls.
-import { type Call, type Line, type Point, Remote, type TopRow } from "./api";
+import type { Call, Labels, Line, Point, TopRow } from "./api";
 import { controls, count, h, quantity, replace, share, shown } from "./dom";
 import { methodLink } from "./flamepage";
 import { titleOf } from "./graph";
+import { siteTable } from "./receiverspage";
 import { type Context, change, command, fileOf, foundText, link, param, searchBox, searchLabel, strip } from "./page";
 import { targetOf } from "./state";
 import { type Column, amount, figure, table, word } from "./table";
@@ -19,14 +20,23 @@ export function topColumns(c: Context, meta: any, rows: TopRow[], by: (sort: "fl
 
 export async function topPage(c: Context): Promise<HTMLElement[]> {
   const { ref } = c.state, sort = param(c, "sort") || "flat", q = param(c, "q");
-  const [meta, rows, found] = await Promise.all([c.source.meta(ref), c.source.top(ref, sort), q !== "" ? c.source.search(ref, q) : null]);
+  const [meta, rows, found, labels] = await Promise.all([c.source.meta(ref), c.source.top(ref, sort), q !== "" ? c.source.search(ref, q) : null, c.server?.labels(ref)]);
   const columns = topColumns(c, meta, rows, (by) => ({ sort: () => change(c, { sort: by }), isSorted: sort === by }));
-  const all = [strip(meta), controls(searchBox(c, searchLabel, q, (text) => change(c, { q: text })))];
+  const all = [strip(c, meta), controls(searchBox(c, searchLabel, q, (text) => change(c, { q: text })))];
   if (found) {
     all.push(h("p.found", foundText(q, found)), table("found, by all that they call", [figure("cum %", part), word("method", (r) => methodLink(c, titleOf(r)))], found.methods));
   }
-  all.push(table("hottest methods", columns, rows.slice(0, most)), command("top", ...sort !== "flat" ? ["--sort", sort] : [], "-n", String(most), fileOf(meta, ref)));
+  all.push(table("hottest methods", columns, rows.slice(0, most)), command("top", ...sort !== "flat" ? ["--sort", sort] : [], "-n", String(most), fileOf(meta, ref)), ...labelTable(c, labels ?? [], meta));
   return all;
+}
+
+// labelTable lists labels of samples, each of which leads to the graph of those that have it.
+function labelTable(c: Context, rows: Labels[], meta: any): HTMLElement[] {
+  const { ref } = c.state, all = (r: Labels) => Object.entries(r.values ?? {}).map((pair) => pair.join("="));
+  if (!rows.some((r) => r.values)) return [];
+  return [table("labels", [figure("share", part), amount("samples"),
+    word("labels", (r: Labels) => r.values ? h("span", ...all(r).flatMap((label) => [link(c, shown(label), "flame", ref, { label }), " "])) : r.text)], rows),
+  command("top", "--by", "label", fileOf(meta, ref))];
 }
 
 // queryPage shows a path of calls, or a method, which is a path of one.
@@ -36,7 +46,7 @@ export async function queryPage(c: Context): Promise<HTMLElement[]> {
   const box = searchBox(c, "A > B > C: a method, or a path of calls", path, (text) => change(c, { path: text, name: undefined }));
   box.setAttribute("list", "names");
   box.addEventListener("input", () => { void complete(c, box, options); });
-  const all: HTMLElement[] = [strip(meta), controls(box, options)];
+  const all: HTMLElement[] = [strip(c, meta), controls(box, options)];
   if (path === "") return all;
   const q = await c.source.query(ref, path), isPath = /\s>\s/.test(path);
   const calls = (caption: string, rows: Call[], to: (name: string) => string) => table(caption, [
@@ -51,15 +61,22 @@ export async function queryPage(c: Context): Promise<HTMLElement[]> {
     calls("callers", q.callers, (name) => isPath ? name + " > " + path : name), calls("callees", q.callees, (name) => isPath ? path + " > " + name : name),
     command("query", fileOf(meta, ref), path));
   if (isPath) return all;
-  if (targetOf(ref) !== "" && !c.isFile) all.push(h("p", link(c, "who calls it in the whole fleet", "fleet", "", { name: targetOf(ref), method: path })));
+  if (c.server && targetOf(ref) !== "") all.push(h("p", link(c, "who calls it in the whole fleet", "fleet", "", { name: targetOf(ref), method: path })));
+  all.push(...await sitesOf(c, path, meta));
   if (!param(c, "recent")) all.push(await linesOf(c, path, meta), command("lines", fileOf(meta, ref), path), ...await pointsOf(c, path, meta));
   return all;
 }
 
+// sitesOf lists the calls of a method that may reach several ones.
+async function sitesOf(c: Context, method: string, meta: any): Promise<HTMLElement[]> {
+  const { ref } = c.state, v = await c.source.receivers(ref, method);
+  return v.sites?.length > 0 ? [siteTable(c, v.sites, { method }), command("receivers", "-n", "100", fileOf(meta, ref), method)] : [];
+}
+
 // pointsOf lists what was counted at single places of a method: how often blocks ran, and which way branches went.
 async function pointsOf(c: Context, path: string, meta: any): Promise<HTMLElement[]> {
-  if (!meta.points || !(c.source instanceof Remote)) return []; // a file has none
-  const points = (await c.source.points(c.state.ref, path)).filter((p) => p.kind !== "call"); // calls have a page of their own
+  if (!meta.points || !c.server) return []; // a file has none
+  const points = (await c.server.points(c.state.ref, path)).filter((p) => p.kind !== "call"); // calls have a page of their own
   const values = (p: Point) => [...(p.values ?? []).map((v) => (v.value ?? v.method) + " " + share(v.share_percent)), ...p.others ? ["others " + count(p.others)] : []];
   const lines = (p: Point) => p.line ? p.line + (p.end_line && p.end_line !== p.line ? "–" + p.end_line : "") : "";
   return points.length === 0 ? [] : [table("blocks, branches and others that were counted", [
@@ -73,7 +90,7 @@ const around = 3, mostSource = 2000; // lines of source
 // linesOf lists the lines of a method, and between them those of its source file, if the user shows it.
 async function linesOf(c: Context, path: string, meta: any): Promise<HTMLElement> {
   const lines = await c.source.lines(c.state.ref, path).catch(() => []), file = lines.find((r) => r.file)?.file ?? "";
-  const source = file !== "" ? await c.source.source(file) : [];
+  const source = file !== "" ? await c.server?.source(file) ?? [] : [];
   const columns: Column<Partial<Line>>[] = [
     figure("line", (r) => r.line ? String(r.line) : "–"), figure("self", (r) => r.self ? quantity(r.self.time_ns, meta.unit) : ""),
     figure("cum", (r) => r.cum ? quantity(r.cum.time_ns, meta.unit) : ""), figure("cum %", (r) => r.cum ? part(r.cum) : ""),

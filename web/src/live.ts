@@ -1,13 +1,19 @@
 // A page of what is being sampled follows it: answers are asked for again, one at a time, while somebody can see the page
 // and nobody points at its graph or types. What is open, chosen and scrolled to stays.
-import type { Remote } from "./api";
 import { h } from "./dom";
+import type { Remote } from "./remote";
+import type { State } from "./state";
 import { treeOf } from "./treegrid";
 
 const least = 2000, most = 60_000, failed = 5000; // ms between two looks; to one at a page that could not be shown
 
+// changes reports whether a page shows what goes on.
+function changes(s: State): boolean {
+  return s.page === "home" || [s.ref, s.params.get("a"), s.params.get("b")].some((ref) => ref?.startsWith("live:"));
+}
+
 // keep notes what a person has done to a page, and returns what does it to its next picture.
-export function keep(main: HTMLElement): () => void {
+function keep(main: HTMLElement): () => void {
   const lists = (): Element[] => [...main.querySelectorAll(".tree, .flame, .scroll")];
   const fields = (): HTMLElement[] => [...main.querySelectorAll<HTMLElement>("a, button, input, select, [tabindex]")];
   const scrolled = lists().map((e) => [e.scrollTop, e.scrollLeft]), trees = lists().map((e) => treeOf.get(e)?.kept());
@@ -37,15 +43,18 @@ export class Live {
     this.#label();
   }
 
-  // follow begins to keep a page up to date; false: it does not change.
-  follow(changes: boolean): void {
+  // follow begins to keep a page up to date, if it changes; null: it is left.
+  follow(page: State | null): void {
     this.#turn++;
     this.#failures = 0;
-    this.element.hidden = !changes;
+    this.element.hidden = !page || !changes(page);
     clearTimeout(this.#timer);
-    if (changes && this.#hasFailed()) this.#wait(failed);
-    else if (changes) this.#shown();
+    if (this.element.hidden) return;
+    if (this.#hasFailed()) this.#wait(failed);
+    else this.#shown();
   }
+
+  keep(): () => void { return keep(this.main); }
 
   #hasFailed(): boolean { return document.body.dataset.state === "failed"; }
 

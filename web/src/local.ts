@@ -3,7 +3,7 @@
 import type { Call, Counters, FlameQuery, Line, Query, Search, Source, TopRow } from "./api";
 import { Problem } from "./api";
 import { finder } from "./dom";
-import { type Change, type Graph, childrenOf, finish, nameOf } from "./graph";
+import { type Change, type Graph, childrenOf, finish, nameOf, titleOf } from "./graph";
 
 // Frames as 'ccmapd html' packs them, in preorder. Sparse columns are pairs of a frame and a value.
 interface Packed {
@@ -22,11 +22,8 @@ async function unpackText(text: string): Promise<Data> {
   return new Response(new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"))).json();
 }
 
-// embedded returns the data of this page; null: it has none.
-export async function embedded(): Promise<Local | null> {
-  const e = document.getElementById("data");
-  return e === null ? null : new Local(await unpackText(e.textContent ?? ""));
-}
+// embedded returns the data of this page.
+export async function embedded(): Promise<Local> { return new Local(await unpackText(document.getElementById("data")!.textContent!)); }
 
 function unpack(d: Data): Graph {
   const f = d.frames, n = f.method.length;
@@ -36,18 +33,13 @@ function unpack(d: Data): Graph {
     for (let up = f.up[i]; up > 0; up--) p = parent[p];
     parent[i] = p;
   }
-  const sum = (own: number[]) => {
-    const all = Float64Array.from(own);
-    for (let i = n - 1; i > 0; i--) all[parent[i]] += all[i];
-    return all;
-  };
   const sparse = <T extends Float64Array | Int32Array>(all: T, pairs: number[]): T => {
     for (let i = 0; i < pairs.length; i += 2) all[pairs[i]] = pairs[i + 1];
     return all;
   };
   const sides = f.sides.map((s) => {
     const rest = sparse(new Float64Array(n), s.rest);
-    return { value: sum(s.own), self: s.own.map((own, i) => own - rest[i]), rest, samples: sum(s.samples), activations: s.activations ?? null };
+    return { value: sumUp(parent, s.own), self: s.own.map((own, i) => own - rest[i]), rest, samples: sumUp(parent, s.samples), activations: s.activations ?? null };
   });
   const changes = new Map<number, Change>(d.changes.map((c) => [c.frame, c]));
   return finish({
@@ -62,27 +54,28 @@ interface Spot { at: number; of: number }
 export class Local implements Source {
   #whole: Graph;
   #one: Graph; // of the profile that is looked at: the last
+  #meta: any; // of it. Activations are known where no frames are summed up
 
   constructor(private data: Data) {
     this.#whole = unpack(data);
     const last = this.#whole.sides[this.#whole.sides.length - 1];
     const profile = data.profiles[data.profiles.length - 1];
     this.#one = this.#whole.sides.length === 1 ? this.#whole : finish({ ...this.#whole, sides: [last], changes: new Map(), unit: profile.unit });
+    this.#meta = { ...profile, activations: last.activations && this.#one.more.every((n) => n === 0) ? profile.activations : 0 };
   }
 
   get compares(): boolean { return this.#whole.sides.length > 1; }
 
   get last(): string { return "file:" + this.data.profiles.length; }
 
-  async profiles() {
-    return { files: this.data.profiles.map((p, i) => ({ ref: "file:" + (i + 1), name: p.file, text: p.executable ?? "" })).slice(-1), targets: [] };
-  }
-
-  async meta() { return this.data.profiles[this.data.profiles.length - 1]; }
+  async meta() { return this.#meta; }
   async overlap() { return this.data.overlap; }
   async diff() { return this.data.diff; }
-  async receivers() { return this.data.receivers; }
-  async source(): Promise<string[]> { return []; }
+
+  async receivers(_ref: string, method = "") {
+    const all = this.data.receivers, sites: any[] = all.sites ?? [];
+    return method === "" ? all : { sites: sites.filter((s) => titleOf(s.caller) === method) };
+  }
 
   // lines are of the outermost frames of a method. A page does not have the line that a sample was taken in.
   async lines(_ref: string, method: string): Promise<Line[]> {
@@ -100,7 +93,6 @@ export class Local implements Source {
 
   #add(c: Counters, samples: number, value: number): Counters { return this.#counters(c.samples + samples, c.time_ns + value); }
 
-  async heat(): Promise<never> { throw new Problem("The page does not say when its samples were taken.", ""); }
   async flamediff(_a: string, _b: string, q: FlameQuery) { return grow(this.#whole, [{ at: 0, of: 0 }], q, false); }
 
   async flame(_ref: string, q: FlameQuery) {
@@ -109,9 +101,11 @@ export class Local implements Source {
       roots = outermost(this.#one, this.#ends(q.path)).map((end) => ({ at: q.invert ? begin(this.#one, end, q.path!) : end, of: end }));
     } else if (q.invert) {
       roots = [];
-      for (let i = 1; i < this.#one.parent.length; i++) if (this.#one.sides[0].self[i] > 0) roots.push({ at: i, of: i });
+      const s = this.#one.sides[0], own = q.by === "activations" && s.activations || s.self;
+      for (let i = 1; i < this.#one.parent.length; i++) if (own[i] > 0) roots.push({ at: i, of: i });
     }
-    return grow(this.#one, roots, q, q.invert ?? false);
+    const g = grow(this.#one, roots, q, q.invert ?? false);
+    return q.by === "activations" && !this.#meta.activations_exact ? { ...g, notes: [...g.notes, "Activations are lower bounds, not numbers of calls."] } : g;
   }
 
   // ends marks the frames that end a path of calls, "A > B > C".
@@ -215,11 +209,10 @@ interface Branch { spots: Spot[]; parent: number; method: number; line: number; 
 
 // grow makes the graph of what is below some frames, or above them, in which equal calls are one frame.
 function grow(g: Graph, roots: Spot[], q: FlameQuery, up: boolean): Graph {
-  const samples = q.by === "samples", lone = up && !q.path; // lone: each sample is counted where it was taken
-  if (roots.length === 1 && roots[0].at === 0 && !up && !samples) return g;
-  const own = ownOf(g), figures = g.sides.map((s) => samples ? s.samples : s.value);
-  const widths = lone ? (samples ? own : g.sides.map((s) => s.self)) : figures, seen = lone ? own : g.sides.map((s) => s.samples);
-  const rests = samples ? own.map((all) => all.map((n, i) => g.more[i] > 0 ? n : 0)) : g.sides.map((s) => s.rest);
+  const lone = up && !q.path; // each sample is counted where it was taken
+  if (roots.length === 1 && roots[0].at === 0 && !up && !q.by) return g;
+  const own = ownOf(g), by = measured(g, q.by ?? "", own), figures = by.map((m) => m.all);
+  const widths = by.map((m) => lone ? m.own : m.all), seen = lone ? own : g.sides.map((s) => s.samples), rests = by.map((m) => m.rest);
   const sum = (all: Float64Array, spots: Spot[], of: keyof Spot) => spots.reduce((n, p) => n + all[p[of]], 0);
   const parent: number[] = [], method: number[] = [], line: number[] = [], id: string[] = [], more: number[] = [], changes = new Map<number, Change>();
   const sides = g.sides.map(() => ({ value: [] as number[], self: [] as number[], rest: [] as number[], samples: [] as number[], activations: null }));
@@ -243,7 +236,6 @@ function grow(g: Graph, roots: Spot[], q: FlameQuery, up: boolean): Graph {
       } else if (at === 0 && lone) add(g.method[spot.at], 0, spot);
       else if (spot.at !== 0 && g.parent[spot.at] !== 0) add(g.method[g.parent[spot.at]], g.line[spot.at], { at: g.parent[spot.at], of: spot.of });
     }
-    more.push(cut);
     const groups = [...below.values()];
     sides.forEach((out, k) => {
       const value = sum(widths[k], b.spots, "of"), rest = up ? 0 : sum(rests[k], b.spots, "at");
@@ -255,9 +247,26 @@ function grow(g: Graph, roots: Spot[], q: FlameQuery, up: boolean): Graph {
       }
       out.value.push(value); out.self.push(self); out.rest.push(rest); out.samples.push(sum(seen[k], b.spots, "of"));
     });
-    stack.push(...groups.filter((group) => group.width > 0).sort((x, y) => x.width - y.width));
+    const wide = groups.filter((group) => group.width > 0);
+    more.push(cut + groups.length - wide.length);
+    stack.push(...wide.sort((x, y) => x.width - y.width));
   }
-  return finish({ parent, method, line, more, id, names, changes, notes: g.notes, sides, unit: samples ? "samples/count" : g.unit });
+  return finish({ parent, method, line, more, id, names, changes, notes: g.notes, sides, unit: q.by ? q.by + "/count" : g.unit });
+}
+
+// measured are figures of each frame by side: with all below it, its own, and of what is summed up.
+function measured(g: Graph, by: string, own: Float64Array[]): { all: Float64Array; own: Float64Array; rest: Float64Array }[] {
+  return g.sides.map((s, k) => {
+    if (by === "samples") return { all: s.samples, own: own[k], rest: own[k].map((n, i) => g.more[i] > 0 ? n : 0) };
+    return by === "activations" && s.activations ? { all: sumUp(g.parent, s.activations), own: s.activations, rest: s.rest } : { all: s.value, own: s.self, rest: s.rest };
+  });
+}
+
+// sumUp adds to each frame those below it.
+function sumUp(parent: Int32Array, own: ArrayLike<number>): Float64Array {
+  const all = Float64Array.from(own);
+  for (let i = all.length - 1; i > 0; i--) all[parent[i]] += all[i];
+  return all;
 }
 
 // ownOf are samples of each frame itself, and of what is summed up in its rest, by side.

@@ -1,14 +1,15 @@
 // What all pages share: the strip that says what was sampled, the command that prints the same, and choices.
-import { Problem, Remote, type Search, type Source } from "./api";
+import { Problem, type Search, type Source } from "./api";
 import { count, duration, h, plural, quantity, share, shown, warning } from "./dom";
+import type { Remote } from "./remote";
 import { type Column, figure } from "./table";
 import { type Address, type Page, type State, targetOf } from "./state";
 
 export interface Context {
   source: Source;
+  server: Remote | null; // which is the source; null: a single file is
   address: Address;
   state: State;
-  isFile: boolean;
   announce(text: string): void; // for readers of screens
   keys: Map<string, () => void>; // of this page
 }
@@ -16,15 +17,13 @@ export interface Context {
 // param is a parameter of the page; "": it has none of that name.
 export function param(c: Context, name: string): string { return c.state.params.get(name) ?? ""; }
 
-// served is the server of a page that a file cannot have.
-export function served(c: Context): Remote {
-  if (c.source instanceof Remote) return c.source;
-  throw new Problem("a page in a file has none of this", "");
-}
+// served is the server of a page that only a server has.
+export function served(c: Context): Remote { return c.server!; }
 
 // problem says what went wrong, and what helps.
 export function problem(e: unknown): HTMLElement[] {
-  const hint = e instanceof Problem ? e.hint : "";
+  const hint = e instanceof Problem ? e.hint : "", at = e instanceof Problem ? e.progress : undefined;
+  if (at !== undefined) return [h("p", { role: "status" }, shown((e as Problem).message)), h("progress", { "aria-label": "progress", value: at < 0 ? null : at })];
   return [h("p.warning", { role: "alert" }, shown(e instanceof Error ? e.message : String(e), 2000)), ...hint !== "" ? [h("p", shown(hint, 2000))] : []];
 }
 
@@ -56,6 +55,8 @@ export function command(name: string, ...words: string[]): HTMLElement {
   const asked = new URLSearchParams(location.search), event = name === "fleet" ? null : asked.get("event");
   if (asked.get("recent")) words.unshift("--recent");
   if (event) words.push("--sample-type", event);
+  const label = asked.get("label");
+  if (label) words.push("--label", label);
   return commandLine(["ccmapd", name, ...words].filter((w) => w !== "").map(quoted).join(" "));
 }
 
@@ -76,7 +77,7 @@ export function fileOf(meta: any, ref: string): string { return ref.startsWith("
 const few = 1000; // samples
 
 // strip says what was sampled, and how far it can be trusted.
-export function strip(meta: any): HTMLElement {
+export function strip(c: Context, meta: any): HTMLElement {
   const facts = [meta.executable ?? meta.file, meta.engine && "engine " + meta.engine, meta.start && "since " + moment(meta.start),
     meta.duration_ns && "for " + duration(meta.duration_ns),
     meta.interval_ns?.length > 0 && "interval " + duration(meta.interval_ns.at(-1)), count(meta.samples) + " samples",
@@ -86,7 +87,8 @@ export function strip(meta: any): HTMLElement {
   const warnings = [...meta.warnings ?? []];
   if (meta.samples < few) warnings.push(`Only ${count(meta.samples)} samples: small shares are rough.`);
   if (meta.lost_samples > 0.01 * (meta.samples + meta.lost_samples)) warnings.push("More than 1 % of the samples were lost.");
-  return h("div.strip", h("p", shown(facts.join(" · "), 2000)), ...warnings.map((w) => warning("⚠ " + shown(w, 2000))));
+  const label = param(c, "label");
+  return h("div.strip", h("p", shown(facts.join(" · "), 2000)), label === "" ? null : h("p", "Only samples with " + shown(label) + ": ", link(c, "take all", c.state.page, c.state.ref, { label: "" })), ...warnings.map((w) => warning("⚠ " + shown(w, 2000))));
 }
 
 // moment prints a time of the API, in UTC.
@@ -94,14 +96,14 @@ export function moment(at: string): string { return at.slice(0, 19).replace("T",
 
 // tabs lead to the pages of a profile, and of the target that it is of.
 export function tabs(c: Context, compares: boolean): HTMLElement {
-  const { ref, page } = c.state, target = /^(live|span):/.test(ref) && !c.isFile ? targetOf(ref) : "";
+  const { ref, page } = c.state, target = c.server && /^(live|span):/.test(ref) ? targetOf(ref) : "";
   const all: [string, Page, string][] = ref === "" ? [] : [["Flame", "flame", ref], ["Top", "top", ref], ["Paths", "query", ref], ["Receivers", "receivers", ref]];
   if (target !== "") {
     all.unshift(["Target", "target", "live:" + target]);
     all.push(["Tuning", "tuning", "live:" + target], ["Time", "time", "span:" + target]);
   }
   if (compares) all.push(["Compare", "compare", ref]);
-  if (!c.isFile) all.unshift(["Profiles", "home", ""]);
+  if (c.server) all.unshift(["Profiles", "home", ""]);
   return h("nav", { "aria-label": "pages" }, ...all.map(([text, to, of]) => {
     const e = link(c, text, to, of, to === "query" ? { path: param(c, "path") } : {});
     if (page === to) e.setAttribute("aria-current", "page");

@@ -15,10 +15,11 @@ export function plots(t: number[], lines: Line[], marks: Mark[]): HTMLElement {
     const top = Math.max(...known, line.band?.[1] ?? 0, 1e-12), y = (v: number) => height - 2 - v / top * (height - 4);
     const parts: string[] = [];
     let part: string[] = [];
-    line.values.forEach((v, i) => {
+    for (const i of [...visible(line.values, (i) => x(t[i])), -1]) {
+      const v = line.values[i] ?? null;
       if (v !== null) part.push(x(t[i]).toFixed(1) + "," + y(v).toFixed(1));
-      if (part.length > 0 && (v === null || i === t.length - 1)) { parts.push(part.join(" ")); part = []; }
-    });
+      else if (part.length > 0) { parts.push(part.join(" ")); part = []; }
+    }
     const cursor = svg("line", { class: "cursor", y1: 0, y2: height, x1: -1, x2: -1 });
     const caption = h("figcaption");
     cursors.push(cursor);
@@ -41,6 +42,23 @@ export function plots(t: number[], lines: Line[], marks: Mark[]): HTMLElement {
     const i = t.findIndex((s) => s >= at);
     point(i < 0 ? t.length - 1 : i);
   } }, ...figures);
+  return all;
+}
+
+// visible are the numbers of values that are seen: of those at one place the lowest and the highest. Gaps stay.
+function visible(values: (number | null)[], place: (i: number) => number): number[] {
+  const all: number[] = [];
+  let at = -1, low = -1, high = -1; // none yet
+  const end = () => { if (low >= 0) all.push(...new Set([Math.min(low, high), Math.max(low, high)])); low = -1; };
+  values.forEach((v, i) => {
+    const p = Math.floor(place(i));
+    if (v === null || p !== at) end();
+    if (v === null) { all.push(i); return; }
+    if (low < 0) { at = p; low = high = i; }
+    if (v < values[low]!) low = i;
+    if (v > values[high]!) high = i;
+  });
+  end();
   return all;
 }
 

@@ -10,23 +10,23 @@ const bits = (n: number): string => n.toFixed(2);
 const of = (s: any): any => s["by_" + s.decisive] ?? s.by_samples ?? s.by_calls ?? { receivers: [] };
 
 export async function receiversPage(c: Context): Promise<HTMLElement[]> {
-  const { ref } = c.state, only = param(c, "verdict");
-  const [meta, v] = await Promise.all([c.source.meta(ref), c.source.receivers(ref)]);
+  const { ref } = c.state, only = param(c, "verdict"), method = param(c, "method");
+  const [meta, v] = await Promise.all([c.source.meta(ref), c.source.receivers(ref, method)]);
   const sites: any[] = (v.sites ?? []).filter((s: any) => only === "" || s.verdict === only);
   const chosen = sites.find((s) => siteOf(s) === param(c, "site")) ?? sites[0];
-  const all = [strip(meta), controls(choice(c, "verdict", "only", [["", "all"], "monomorphic", "bimorphic", "megamorphic", "mixed", "unknown"]))];
-  all.push(siteTable(c, sites, only));
+  const all = [strip(c, meta), controls(choice(c, "verdict", "only", [["", "all"], "monomorphic", "bimorphic", "megamorphic", "mixed", "unknown"]))];
+  all.push(siteTable(c, sites, { verdict: only, method }));
   if (v.hidden_sites > 0) all.push(h("p", `${count(v.hidden_sites)} call sites of one receiver are not listed.`));
   if (chosen) all.push(...detail(c, chosen, meta));
-  all.push(command("receivers", "-n", "100", fileOf(meta, ref)));
+  all.push(command("receivers", "-n", "100", fileOf(meta, ref), method));
   return all;
 }
 
-// siteTable lists call sites, which lead to what each reaches.
-function siteTable(c: Context, sites: any[], only: string): HTMLElement {
+// siteTable lists call sites, which lead to what each reaches, among others with the same parameters.
+export function siteTable(c: Context, sites: any[], params: Record<string, string>): HTMLElement {
   return table("calls that may reach several methods", [
     figure("share", (s) => share(s.percent)), figure("samples", (s) => count(s.by_samples?.seen ?? 0)), figure("calls", (s) => count(s.by_calls?.seen ?? 0)),
-    word("call site", (s) => link(c, shown(siteOf(s)), "receivers", c.state.ref, { site: siteOf(s), verdict: only })),
+    word("call site", (s) => link(c, shown(siteOf(s)), "receivers", c.state.ref, { ...params, site: siteOf(s) })),
     figure("receivers", (s) => count(of(s).receivers.length)), word("verdict"), figure("bits", (s) => bits(s.entropy_bits)), figure("callers tell", (s) => bits(s.gain_bits)),
   ], sites, "There is none: --hits 0 catches no calls.");
 }

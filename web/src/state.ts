@@ -12,11 +12,11 @@ const own: Page[] = ["home", "doctor", "fleet", "tuning"]; // which have no even
 type Params = Record<string, string | undefined>;
 
 export class Address {
-  // own is the profile of a single file, "" for a server.
-  constructor(private isFile: boolean, private first: string, private own: string) {}
+  // own is the profile of a single file, "" for a server. first: what such a file shows.
+  constructor(private own: string, private first = "/") {}
 
   read(): State {
-    const text = this.isFile ? location.hash.slice(1) || this.first : location.pathname + location.search;
+    const text = this.own ? location.hash.slice(1) || this.first : location.pathname + location.search;
     const url = new URL(text.startsWith("/") ? text : "/", "http://page/"), params = url.searchParams;
     const [kind, of, page] = url.pathname.slice(1).split("/").map(unescaped);
     const single = alone.find((p) => p === kind), named = pages.find((p) => p === page);
@@ -26,12 +26,12 @@ export class Address {
     return { page: "home", ref: "", params };
   }
 
-  // link returns the address of a state. Pages stay at the event that is shown, and those of one profile at the part.
+  // link returns the address of a state. Pages stay at the event that is shown, and those of one profile at the part and the label.
   link(page: Page, ref: string, params: Params = {}): string {
     const query = new URLSearchParams(), now = this.read();
-    for (const name of this.isFile || own.includes(page) ? [] : ref === now.ref ? ["event", "recent"] : ["event"]) params = { [name]: now.params.get(name) ?? "", ...params };
+    for (const name of this.own || own.includes(page) ? [] : ref === now.ref ? ["event", "recent", "label"] : ["event"]) params = { [name]: now.params.get(name) ?? "", ...params };
     for (const [name, value] of Object.entries(params)) if (value) query.set(name, value);
-    return (this.isFile ? "#" : "") + pathOf(page, ref) + (query.size > 0 ? "?" + query : "");
+    return (this.own ? "#" : "") + pathOf(page, ref) + (query.size > 0 ? "?" + query : "");
   }
 
   go(link: string): void {

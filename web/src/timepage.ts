@@ -1,7 +1,7 @@
 // The heat map of a time: when a program was busy. A part of it can be selected, and compared with another one.
 import type { Heat } from "./api";
 import { controls, h, percent, quantity, shown } from "./dom";
-import { type Context, change, command, link, param, searchBox, strip } from "./page";
+import { type Context, change, command, link, param, searchBox, served, strip } from "./page";
 import { type Column, figure, table, word } from "./table";
 
 const cellHeight = 4, mostLines = 96, leastWidth = 2; // px; lines of the table; px
@@ -11,13 +11,13 @@ interface Span { from: number; to: number }
 
 export async function timePage(c: Context): Promise<HTMLElement[]> {
   const { ref } = c.state, path = param(c, "path");
-  const heat = await c.source.heat(ref, path), map = new HeatMap(c, heat);
+  const heat = await served(c).heat(ref, path), map = new HeatMap(c, heat);
   const times = [param(c, "a"), param(c, "b")], [of, base] = times.map((at) => at && nameOf(ref) + "@" + at);
   map.show(map.spanOf(times[0]), map.spanOf(times[1]));
   const actions = h("p.actions", h("button", { click: () => map.setBase(!map.base), "aria-pressed": "false", class: "base" }, "Drag selects the base"), " ",
     of ? link(c, "Flame graph of the selection", "flame", of) : "Drag over a time, or choose one in the table.", " ",
     of ? link(c, "Look closer", "time", of, { path }) : null, " ", of && base ? link(c, "Compare it with the base", "compare", "", { a: base, b: of }) : null);
-  return [strip(heat.profile), controls(searchBox(c, "A > B > C: part of a method or a path", path, (text) => change(c, { path: text }))),
+  return [strip(c, heat.profile), controls(searchBox(c, "A > B > C: part of a method or a path", path, (text) => change(c, { path: text }))),
     map.element, h("p.legend-heat", path === "" ? "Darker: more " + unitName(heat.profile.unit) + "." : "Darker: a larger share of " + shown(path) + "."),
     actions, map.table(), command("heat", "@" + ref, path)];
 }

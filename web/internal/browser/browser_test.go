@@ -56,6 +56,14 @@ type tab struct {
 // open opens a page, after some actions, and fails at the end if it has asked for something else, or said a word on its console.
 func open(t *testing.T, address string, before ...chromedp.Action[chromedp.Void]) *tab {
 	t.Helper()
+	tb := visit(t, address, before...)
+	tb.wait(`document.body.dataset.state === "shown"`)
+	return tb
+}
+
+// visit does so without waiting for the page.
+func visit(t *testing.T, address string, before ...chromedp.Action[chromedp.Void]) *tab {
+	t.Helper()
 	path, err := exec.LookPath("chromium")
 	if err != nil {
 		if os.Getenv("CCMAPD_REQUIRE_BROWSER") == "1" {
@@ -85,7 +93,6 @@ func open(t *testing.T, address string, before ...chromedp.Action[chromedp.Void]
 	}
 	tb.do(chromedp.Navigate(address))
 	t.Cleanup(tb.check)
-	tb.wait(`document.body.dataset.state === "shown"`)
 	return tb
 }
 

@@ -86,6 +86,25 @@ func TestFileReceivers(t *testing.T) {
 	tb.checkReceivers(profile)
 }
 
+// TestFileActivations compares graphs whose width is activations, which the page computes, with the command's: from the
+// roots and from the leaves, and of a method both ways.
+func TestFileActivations(t *testing.T) {
+	t.Parallel()
+	const method = "net/http.(*conn).serve"
+	profile := session + "web.pb.gz"
+	tb := open(t, page(t, profile))
+	for _, c := range []struct {
+		params string
+		args   []string
+	}{{"", nil}, {"&invert=1", []string{"--invert"}}, {"&path=" + method, []string{method}}} {
+		tb.goTo("/p/file:1/flame?by=activations" + c.params)
+		tb.checkFlame(append([]string{"--by", "activations", "--width", "1048576", "--frames", "100000", profile}, c.args...)...)
+	}
+	if choices := eval[string](tb, `[...document.querySelectorAll("label")].find((l) => l.textContent.startsWith("width")).textContent`); !strings.Contains(choices, "activations") {
+		t.Errorf("the page offers %q", choices)
+	}
+}
+
 // TestFileQuery compares what calls a path, and what it calls, with the command's.
 func TestFileQuery(t *testing.T) {
 	t.Parallel()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -148,8 +149,15 @@ func TestLive(t *testing.T) {
 	}
 
 	tb.do(chromedp.Evaluate[chromedp.Void](`document.querySelector(".tree").marked = true; void 0`))
-	rest := func(n int) string {
-		return fmt.Sprintf(`new Promise((done) => { let n = %d; const step = () => n-- > 0 ? setTimeout(step, 2000) : done(true); step(); })`, n)
+	// rested reports whether the page has asked for nothing in a time in which it would otherwise ask several times.
+	rested := func() bool {
+		t.Helper()
+		const rest = `new Promise((done) => { let n = 10; const step = () => n-- > 0 ? setTimeout(step, 2000) : done(true); step(); })`
+		before := g.asked()
+		if _, err := chromedp.Run(tb, chromedp.Evaluate[bool](rest, chromedp.EvalAwaitPromise)); err != nil {
+			t.Fatal(err)
+		}
+		return g.asked() == before
 	}
 	before := g.asked()
 	tb.waitFor(func() bool { return g.asked() > before+3 })
@@ -162,17 +170,10 @@ func TestLive(t *testing.T) {
 			tb.do(chromedp.Evaluate[chromedp.Void](`void [...document.querySelectorAll("header button")].find((b) => b.textContent === "live" || b.textContent === "stopped").click()`))
 		},
 	} {
+		t.Log("the page is", name)
 		stop(true)
-		if _, err := chromedp.Run(tb, chromedp.Evaluate[bool](rest(3), chromedp.EvalAwaitPromise)); err != nil { // a request may be on its way
-			t.Fatal(err)
-		}
+		tb.waitFor(rested) // a request may be on its way
 		before := g.asked()
-		if _, err := chromedp.Run(tb, chromedp.Evaluate[bool](rest(10), chromedp.EvalAwaitPromise)); err != nil {
-			t.Fatal(err)
-		}
-		if n := g.asked() - before; n > 0 {
-			t.Errorf("a page that is %s asks %d times", name, n)
-		}
 		stop(false)
 		tb.waitFor(func() bool { return g.asked() > before })
 	}
@@ -276,4 +277,37 @@ func TestTuningAndDoctor(t *testing.T) {
 	}
 	tb.usable("doctor", script)
 	tb.hasOutline("doctor")
+}
+
+// TestPlotKeepsExtremes: a line of more points than a picture has pixels has few of them, and each peak, dip and gap.
+func TestPlotKeepsExtremes(t *testing.T) {
+	t.Parallel()
+	const points = 5000
+	var at, values []string
+	for i := range points {
+		v := "50"
+		switch i {
+		case 1777:
+			v = "100"
+		case 2501:
+			v = "0"
+		case 4000:
+			v = "null"
+		}
+		at, values = append(at, strconv.Itoa(1_800_000_000+60*i)), append(values, v)
+	}
+	g := &growing{m: ccmap.New(ccmap.Options{})}
+	g.add(1, "main")
+	tb := open(t, g.serve(t, "/p/live:web/tuning", map[string]string{
+		"/v1/p/live:web/tuning": fmt.Sprintf(`{"t": [%s], "series": {"threads": [%s]}, "marks": []}`, strings.Join(at, ","), strings.Join(values, ",")),
+	}))
+	lines := eval[[]string](tb, `[...document.querySelectorAll(".plots polyline")].map((l) => l.getAttribute("points"))`)
+	if len(lines) != 2 || strings.Count(lines[0]+lines[1], ",") > 2100 {
+		t.Errorf("%d lines with %d points", len(lines), strings.Count(strings.Join(lines, ""), ","))
+	}
+	for _, y := range []string{",2.0 ", ",58.0 "} { // the top of the picture, and its bottom
+		if strings.Count(lines[0], y) != 1 {
+			t.Errorf("the line is at%s%d times", y, strings.Count(lines[0], y))
+		}
+	}
 }

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -85,7 +86,7 @@ func TestQuestions(t *testing.T) {
 	t.Parallel()
 	const most = 3
 	web, later := session+"web.pb.gz", session+"later.pb.gz"
-	tb := open(t, questioned(t))
+	tb, told := open(t, questioned(t)), questionsTold(t)
 	clicks := 0
 	click := func(text string) { tb.t.Helper(); clicks++; tb.click(text) }
 	choose := func(name, value string) {
@@ -171,10 +172,34 @@ func TestQuestions(t *testing.T) {
 	} {
 		tb.goTo("/")
 		clicks = 0
-		if q.way(); clicks > most {
-			t.Errorf("%s: %d clicks", q.question, clicks)
+		if q.way(); clicks > most || !strings.Contains(told[q.question], strconv.Itoa(clicks)) {
+			t.Errorf("%s: %d clicks, docs/browser.md has %q", q.question, clicks, told[q.question])
 		}
+		delete(told, q.question)
 	}
+	for question := range told {
+		t.Errorf("docs/browser.md has a way for %q, and no test follows it", question)
+	}
+}
+
+// questionsTold returns the questions that docs/browser.md has a way for, with its clicks.
+func questionsTold(t *testing.T) map[string]string {
+	t.Helper()
+	text, err := os.ReadFile("../../../docs/browser.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, after, _ := strings.Cut(string(text), "| question | way | clicks |\n| --- | --- | --- |\n")
+	table, _, _ := strings.Cut(after, "\n\n")
+	told := make(map[string]string)
+	for row := range strings.SplitSeq(table, "\n") {
+		cells := strings.Split(strings.Trim(row, "| "), " | ")
+		told[cells[0]] = cells[len(cells)-1]
+	}
+	if len(told) != 10 {
+		t.Errorf("docs/browser.md has %d questions", len(told))
+	}
+	return told
 }
 
 // TestZoomAtOnce: a frame that is clicked on is shown before the server has said what is below it, and the way back is

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"image"
 	"image/png"
+	"io"
 	"math"
 	"net/url"
 	"os"
@@ -22,14 +23,22 @@ import (
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/chromedp"
 
+	"github.com/ccmapd/ccmapd/ccmap"
+	"github.com/ccmapd/ccmapd/export"
 	"github.com/ccmapd/ccmapd/internal/testrun"
 )
 
 // startUI starts 'ccmapd ui', and returns the address that lets a browser in.
 func startUI(t *testing.T, env []string, args ...string) string {
 	t.Helper()
+	return startUIOn(t, nil, env, args...)
+}
+
+// startUIOn does so with a standard input; nil: none.
+func startUIOn(t *testing.T, stdin io.Reader, env []string, args ...string) string {
+	t.Helper()
 	cmd := exec.Command(ccmapd, append([]string{"ui", "--no-open"}, args...)...)
-	cmd.Env = append(os.Environ(), env...)
+	cmd.Env, cmd.Stdin = append(os.Environ(), env...), stdin
 	out, err := cmd.StderrPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -185,6 +194,9 @@ func TestServedPages(t *testing.T) {
 	tb.goTo("/p/file:3/receivers")
 	tb.checkReceivers(session + "eval.xml.zst")
 	tb.usable("receivers with callers", script)
+	tb.checkSites(session+"eval.xml.zst", "main.(*binary).eval(i32) i32")
+	tb.usable("method with receivers", script)
+	tb.hasOutline("method with receivers")
 	tb.goTo("/compare?a=file:1&b=file:2")
 	verdict := asked[struct{ Pairs []struct{ Verdict string } }](t, "overlap", a, b).Pairs[0].Verdict
 	if text := tb.text(); !strings.Contains(text, "Verdict: "+verdict) {
@@ -330,6 +342,72 @@ func (tb *tab) checkReceivers(profile string) {
 		if w := shares[r[4]]; r[1] != w[0] || r[3] != w[1] {
 			t.Errorf("the page has %q, the command %q", r, w)
 		}
+	}
+}
+
+// checkSites compares the calls of a method that may reach several with the command's. Each leads to what it reaches.
+func (tb *tab) checkSites(profile, method string) {
+	t := tb.t
+	t.Helper()
+	tb.goTo("/p/file:3/query?path=" + url.QueryEscape(method))
+	want := asked[struct {
+		Sites []struct {
+			Percent float64
+			Verdict string
+		}
+	}](t, "receivers", "-n", "100", profile, method).Sites
+	got := rows(tb, "calls that may reach several methods")
+	if len(got) != len(want) || len(got) == 0 {
+		t.Fatalf("%s: the page has %d sites, the command %d", method, len(got), len(want))
+	}
+	for i, w := range want {
+		if r := got[i]; r[0] != share(w.Percent) || r[5] != w.Verdict {
+			t.Errorf("%s: the page has %q, the command %+v", method, r, w)
+		}
+	}
+	tb.clickIn(got[0][0], got[0][3])
+	tb.wait(`location.pathname.endsWith("/receivers") && document.querySelector("h2")?.textContent.startsWith("At ")`)
+	if n := len(rows(tb, "calls that may reach several methods")); n != len(want) {
+		t.Errorf("the page of receivers has %d sites, of the method there are %d", n, len(want))
+	}
+}
+
+// TestLabels: the page of methods lists labels, of which each leads to the graph of the samples that have it, and all pages
+// of the profile stay at it.
+func TestLabels(t *testing.T) {
+	t.Parallel()
+	profile := filepath.Join(t.TempDir(), "labels.pb.gz")
+	m := ccmap.New(ccmap.Options{})
+	for i, path := range []string{"/api", "/api", "/api", "/<i>"} {
+		var frames []ccmap.Frame
+		for _, method := range []ccmap.Method{{Name: fmt.Sprint("f", i)}, ccmap.LabelsMethod([]ccmap.Label{{Key: "route", Value: path}})} {
+			frames = append(frames, ccmap.Frame{Method: m.Names().Intern(method), Offset: ccmap.NoOffset})
+		}
+		for range 500 {
+			m.Fold(&ccmap.Sample{Frames: frames, Weight: 1e6, Fresh: ccmap.FreshUnknown})
+		}
+	}
+	if err := export.WriteFile(profile, m.Snapshot()); err != nil {
+		t.Fatal(err)
+	}
+	tb := open(t, startUI(t, nil, profile))
+	tb.goTo("/p/file:1/top")
+	if got := rows(tb, "labels"); len(got) != 2 || got[0][0] != "75.0 %" || !strings.Contains(got[0][2], "route=/api") || !strings.Contains(got[1][2], "route=/<i>") {
+		t.Errorf("labels %q", got)
+	}
+	tb.usable("top with labels", axe(t))
+	tb.click("route=/api")
+	tb.checkFlame("--label", "route=/api", profile)
+	if text := tb.text(); !strings.Contains(text, "Only samples with route=/api") || !strings.Contains(text, "1,500 samples") || !strings.Contains(text, " --label route=/api") {
+		t.Errorf("the page does not say what it is of: %.500s", text)
+	}
+	tb.click("Top")
+	if got := rows(tb, "hottest methods"); len(got) != 3 {
+		t.Errorf("of three methods with the label the page has %q", got)
+	}
+	tb.click("take all")
+	if got := rows(tb, "hottest methods"); len(got) != 4 {
+		t.Errorf("of four methods the page has %q", got)
 	}
 }
 

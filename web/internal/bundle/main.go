@@ -13,6 +13,7 @@ import (
 	"fmt"
 	"maps"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -24,8 +25,11 @@ import (
 // spelt in a string, as data-state, must not be among them.
 const ours = "^(is(File|Rest|Text|Sorted|Process|Best)|element|page|address|source|actions|params|announce|askAfter|compares|spots|lane|describe|reveal|follow|hatch|outline|picture|pick|upload|leave|poll|again|setBase|spanOf|cell|finds|redraw)$"
 
-// mostBytes bounds the files of the pages together, as they are before compression.
+// mostBytes bounds what a browser loads for any page, as it is before compression.
 const mostBytes = 70 << 10
+
+// scripts are what pages begin with, by the names that they get: those that are served, and a single file's.
+var scripts = map[string]string{"app": "main.ts", "file": "file.ts"}
 
 func main() {
 	check := flag.Bool("check", false, "compare web/dist with what web/src gives, and write nothing")
@@ -41,55 +45,74 @@ func run(root string, check bool) error {
 	if err != nil {
 		return err
 	}
-	size := 0
-	for _, text := range files {
-		size += len(text)
-	}
-	if size > mostBytes {
-		return fmt.Errorf("the files have %d bytes, more than %d", size, mostBytes)
+	for script := range scripts {
+		size := loaded(files, script)
+		if size > mostBytes {
+			return fmt.Errorf("a page with %s has %d bytes, more than %d", script, size, mostBytes)
+		}
+		if !check {
+			fmt.Printf("web/dist: a page with %s has %d bytes\n", script, size)
+		}
 	}
 	dist := filepath.Join(root, "dist")
 	if check {
 		return compare(dist, files)
 	}
-	fmt.Printf("web/dist: %d bytes\n", size)
 	return write(dist, files)
+}
+
+// loaded returns how many bytes a page with one of the scripts has: all files but the other scripts.
+func loaded(files map[string][]byte, script string) (bytes int) {
+	for name, text := range files {
+		if path.Ext(name) != ".js" || strings.HasPrefix(name, script+"-") {
+			bytes += len(text)
+		}
+	}
+	return bytes
 }
 
 // build returns the files of dist by their names.
 func build(src string) (map[string][]byte, error) {
 	result := api.Build(api.BuildOptions{
-		EntryPoints:       []string{filepath.Join(src, "main.ts"), filepath.Join(src, "app.css")},
-		Bundle:            true,
-		Format:            api.FormatIIFE,
-		Target:            api.ES2022,
-		Charset:           api.CharsetUTF8,
-		MinifySyntax:      true,
-		MinifyWhitespace:  true,
-		MinifyIdentifiers: true,
-		MangleProps:       ours,
-		LegalComments:     api.LegalCommentsNone,
-		Outdir:            "out",
+		EntryPointsAdvanced: entries(src),
+		Bundle:              true,
+		Format:              api.FormatIIFE,
+		Target:              api.ES2022,
+		Charset:             api.CharsetUTF8,
+		MinifySyntax:        true,
+		MinifyWhitespace:    true,
+		MinifyIdentifiers:   true,
+		MangleProps:         ours,
+		LegalComments:       api.LegalCommentsNone,
+		Outdir:              "out",
 	})
 	if len(result.Errors) > 0 {
 		return nil, errors.New(strings.Join(api.FormatMessages(result.Errors, api.FormatMessagesOptions{}), ""))
 	}
 	files := make(map[string][]byte)
-	named := make(map[string]string) // by extension
-	for _, out := range result.OutputFiles {
-		sum := sha256.Sum256(out.Contents)
-		ext := filepath.Ext(out.Path)
-		named[ext] = "app-" + hex.EncodeToString(sum[:6]) + ext
-		files[named[ext]] = out.Contents
-	}
 	index, err := os.ReadFile(filepath.Join(src, "index.html"))
 	if err != nil {
 		return nil, err
 	}
-	index = bytes.Replace(index, []byte("app.css"), []byte(named[".css"]), 1)
-	files["index.html"] = bytes.Replace(index, []byte("app.js"), []byte(named[".js"]), 1)
+	for _, out := range result.OutputFiles {
+		sum, plain := sha256.Sum256(out.Contents), filepath.Base(out.Path)
+		ext := filepath.Ext(plain)
+		name := strings.TrimSuffix(plain, ext) + "-" + hex.EncodeToString(sum[:6]) + ext
+		files[name] = out.Contents
+		index = bytes.ReplaceAll(index, []byte(plain), []byte(name))
+	}
+	files["index.html"] = index
 	files["LICENSES"], err = os.ReadFile(filepath.Join(src, "LICENSES"))
 	return files, err
+}
+
+// entries returns what is bundled, by the names of the files that come out.
+func entries(src string) []api.EntryPoint {
+	all := []api.EntryPoint{{InputPath: filepath.Join(src, "app.css"), OutputPath: "app"}}
+	for _, name := range slices.Sorted(maps.Keys(scripts)) {
+		all = append(all, api.EntryPoint{InputPath: filepath.Join(src, scripts[name]), OutputPath: name})
+	}
+	return all
 }
 
 // write replaces a folder's files.

@@ -42,7 +42,7 @@ func Write(w io.Writer, p, base *view.Profile, o Options) error {
 	if err != nil {
 		return err
 	}
-	script, err := file("app-*.js")
+	script, err := file("file-*.js")
 	if err != nil {
 		return err
 	}
