@@ -12,7 +12,8 @@ import (
 	"github.com/ccmapd/ccmapd/sampler"
 )
 
-// ownClocks returns how long each method of Waits has waited since the last call, by the program's own clock, ns.
+// ownClocks returns how long each method of Waits has waited since the last call, by the program's own clock, ns, and as
+// "Waits.at" that clock itself.
 func ownClocks(t *testing.T, jvm *jvmtest.JVM) map[string]int64 {
 	t.Helper()
 	jvm.Tell(t, "")
@@ -57,13 +58,13 @@ func TestJVMTruth(t *testing.T) {
 				}
 			}
 			s.await(t, 100*time.Millisecond)
-			ownClocks(t, jvm)
-			s.drain()
-			clear(by)
-			clear(under)
+			from := ownClocks(t, jvm)["Waits.at"]
 			s.await(t, 2*time.Second)
 			clocks := ownClocks(t, jvm)
 			s.end(t)
+			clear(by)
+			clear(under)
+			s.only(from, clocks["Waits.at"])
 			for method, reason := range reasons {
 				got, want := by[method], clocks[method]
 				t.Logf("%s: %v, by its own clock %v", method, time.Duration(got), time.Duration(want))

@@ -6,7 +6,7 @@ import java.util.concurrent.locks.LockSupport;
 
 /**
  * Waits in a known way in each thread, and tells after each line of its input how long each method has waited since the
- * line before, by its own clock, in ns.
+ * line before, by its own clock, in ns, and the time itself, CLOCK_MONOTONIC.
  */
 public class Waits {
     interface Step { void run() throws Exception; }
@@ -78,7 +78,7 @@ public class Waits {
         System.out.println("ready");
         long[] last = new long[names.length];
         while (System.in.read() >= 0) {
-            StringBuilder line = new StringBuilder();
+            StringBuilder line = new StringBuilder("at " + System.nanoTime() + ' ');
             for (int i = 0; i < names.length; i++) {
                 synchronized (totals[i]) {
                     long total = totals[i].get() + (begun[i] == 0 ? 0 : System.nanoTime() - begun[i]);

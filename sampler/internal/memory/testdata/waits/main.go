@@ -1,5 +1,6 @@
 // Waits has goroutines that wait in known ways, and measures their waits with its own clock. After a line on standard
-// input it begins to measure, and after a second one it prints what it has: "FUNCTION NANOSECONDS".
+// input it begins to measure, and after a second one it prints when that was, by CLOCK_MONOTONIC, and what it has:
+// "FUNCTION NANOSECONDS".
 package main
 
 import (
@@ -9,6 +10,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 var clocks struct{ sleep, receive, lock atomic.Int64 }
@@ -34,6 +37,15 @@ func idles() { <-make(chan int) }
 
 //go:noinline
 func handles() { <-make(chan int) }
+
+// monotonic returns the time, ns.
+func monotonic() int64 {
+	var now unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &now); err != nil {
+		panic(err)
+	}
+	return now.Nano()
+}
 
 func main() {
 	for range 3 {
@@ -69,8 +81,9 @@ func main() {
 	in := bufio.NewReader(os.Stdin)
 	fmt.Println("ready")
 	in.ReadString('\n')
-	from := [3]int64{clocks.sleep.Load(), clocks.receive.Load(), clocks.lock.Load()}
+	begin, from := monotonic(), [3]int64{clocks.sleep.Load(), clocks.receive.Load(), clocks.lock.Load()}
 	in.ReadString('\n')
+	fmt.Println(begin, monotonic())
 	fmt.Println("main.sleeps", clocks.sleep.Load()-from[0])
 	fmt.Println("main.receives", clocks.receive.Load()-from[1])
 	fmt.Println("main.locks", clocks.lock.Load()-from[2])
