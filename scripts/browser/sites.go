@@ -106,10 +106,11 @@ func ready(ctx context.Context, ccmapd string, profiles ...string) (server, erro
 		return s, err
 	}
 	address, token, _ := strings.Cut(s.address, "#token=")
-	at, err := url.Parse(address)
+	at, err := url.Parse(address) // of the first page
 	if err != nil {
 		return s, err
 	}
+	at.Path = "/"
 	_, text, err := fetch(ctx, http.MethodPost, at.JoinPath("/session"), token)
 	if err != nil {
 		return s, err

@@ -18,7 +18,8 @@ import (
 // spending is what hubs have used for contributions. Two hubs with one partition both take, and one of them merges: so
 // the other one tells what taking costs.
 type spending struct {
-	taking, merging time.Duration // CPU time of one contribution; 0: both hubs have merged, so nobody knows
+	taking, merging time.Duration // CPU time of one contribution; 0: both hubs have merged, so nobody knows it apart
+	both            time.Duration // of taking and merging one
 	memory          uint64        // bytes, the most that a hub had resident
 }
 
@@ -39,6 +40,9 @@ func (p *place) spent(ctx context.Context) (all spending, err error) {
 		}
 		cpu, taken, merged = cpu+used, taken+is.Accepted, merged+is.Merged
 	}
+	if taken > 0 {
+		all.both = cpu / time.Duration(taken)
+	}
 	if all.taking > 0 && merged > 0 {
 		all.merging = (cpu - all.taking*time.Duration(taken)) / time.Duration(merged)
 	}
@@ -55,13 +59,12 @@ func mostResident(pid int) (uint64, error) {
 }
 
 func (s spending) row() []string {
-	ms := func(d time.Duration) string {
-		if d == 0 {
-			return ""
-		}
-		return report.Number(float64(d.Microseconds())/1000, 1)
+	ms := func(d time.Duration) string { return report.Number(float64(d.Microseconds())/1000, 1) }
+	memory := report.Number(float64(s.memory)/1e6, 0)
+	if s.taking == 0 || s.merging == 0 {
+		return []string{ms(s.both) + " for both", "", memory}
 	}
-	return []string{ms(s.taking), ms(s.merging), report.Number(float64(s.memory)/1e6, 0)}
+	return []string{ms(s.taking), ms(s.merging), memory}
 }
 
 // awaitMerged returns when nothing waits that was sent before.
