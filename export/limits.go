@@ -68,7 +68,7 @@ type progress struct {
 	from, to float64            // of the part that is being done
 }
 
-// done tells that so much of the present part is done; 0 of 0: nobody knows.
+// done tells how much of the present part is done. 0 of 0 is told as not known.
 func (p *progress) done(n, of int64) {
 	switch {
 	case p.tell == nil:

@@ -153,7 +153,8 @@ func list[T any](c *coder, l *[]T, element func(*T)) {
 	const leastSize = 4 // bytes of most elements, or more
 	*l = nil
 	if n > 0 {
-		*l = make([]T, 0, min(n, len(c.in.Data)/leastSize))
+		room := max(c.most-c.memory, 0) / size // a length may be a lie: no list is made that there is no memory for
+		*l = make([]T, 0, min(int64(n), int64(len(c.in.Data)/leastSize), room))
 	}
 	for i := 0; i < n && c.in.Err == nil; i++ {
 		c.take(size)

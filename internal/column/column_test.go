@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"runtime"
 	"testing"
 	"time"
 
@@ -193,6 +194,27 @@ func TestMemory(t *testing.T) {
 		if _, err := NewDecoder(ccmap.NewNames()).Decode(b, memory-1); !errors.Is(err, ErrMemory) {
 			t.Errorf("%s in a byte less: %v", name, err)
 		}
+	}
+}
+
+// TestLyingLength: a list that says it is long takes no more memory than its reader may have, before it has elements.
+func TestLyingLength(t *testing.T) {
+	var meta ccmap.Meta
+	var exact bool
+	w := &coder{}
+	w.bool(&exact)
+	w.meta(&meta)
+	w.length(8 << 20) // methods
+	b := append(w.out, make([]byte, 32<<20)...)
+	const most = 1 << 20
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	if _, err := NewDecoder(ccmap.NewNames()).Decode(b, most); err == nil {
+		t.Error("no error")
+	}
+	runtime.ReadMemStats(&after)
+	if took := after.TotalAlloc - before.TotalAlloc; took > 16*most {
+		t.Errorf("%d bytes were allocated, where %d may be taken", took, most)
 	}
 }
 

@@ -14,7 +14,7 @@ import (
 )
 
 const (
-	held  = 250 * time.Millisecond // that a request waits: whoever asks again at once is told soon
+	held  = 250 * time.Millisecond // for which a request waits
 	given = time.Second            // for the page to learn why there is nothing to show
 )
 
@@ -107,7 +107,7 @@ func (l *Loading) progress() *float64 {
 	return &part
 }
 
-// ServeHTTP answers 202 while profiles are read, for those who ask again, and then as their handler does.
+// ServeHTTP answers 202 while profiles are read, so that the page asks again. Then their handler answers.
 func (l *Loading) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	wait := time.NewTimer(held)
 	defer wait.Stop()
