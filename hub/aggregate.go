@@ -198,8 +198,22 @@ func (a *aggregator) readable(ctx context.Context, list []arrived) (good []arriv
 	return good, nil
 }
 
-// commit merges the contributions that are new into the aggregate of their build.
+// commit merges the contributions that are new into the aggregate of their build. Those that do not fit into it are set
+// aside: they are found by halves, as the others of the list may fit.
 func (a *aggregator) commit(ctx context.Context, id string, list []arrived) error {
+	err := a.commitAll(ctx, id, list)
+	switch {
+	case !errors.Is(err, errSumFull):
+		return err
+	case len(list) == 1:
+		return a.setAside(ctx, list[0], err)
+	}
+	half := len(list) / 2
+	return errors.Join(a.commit(ctx, id, list[:half]), a.commit(ctx, id, list[half:]))
+}
+
+// commitAll merges all that are new, or none.
+func (a *aggregator) commitAll(ctx context.Context, id string, list []arrived) error {
 	for range mostTries {
 		m, tag, err := readManifest(ctx, a.bucket, id)
 		if err != nil {

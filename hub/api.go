@@ -314,10 +314,13 @@ func (h *Hub) best(w http.ResponseWriter, r *http.Request, t token) error {
 	return h.sendParts(w, r, wantedParts{id, m, []part{*p}})
 }
 
-// changing turns the loss of an object into advice: others have just replaced it.
-func changing(err error) error {
-	if errors.Is(err, bucket.ErrNotFound) {
+// advised turns errors that a client can do something about into refusals.
+func advised(err error) error {
+	switch {
+	case errors.Is(err, bucket.ErrNotFound): // others have just replaced it
 		return refuse(http.StatusServiceUnavailable, "the profile has just changed: ask again")
+	case errors.Is(err, errSumFull):
+		return refuse(http.StatusUnprocessableEntity, "%s: ask for one class, or for a shorter time", err)
 	}
 	return err
 }
@@ -336,7 +339,7 @@ func (h *Hub) build(w http.ResponseWriter, r *http.Request, t token) error {
 		return json.Marshal(describe(id, m, classes))
 	})
 	if err != nil {
-		return changing(err)
+		return advised(err)
 	}
 	return answer(w, r, m, "application/json", func() ([]byte, error) { return is.body, nil })
 }
@@ -363,7 +366,7 @@ func (h *Hub) nearestToBuild(w http.ResponseWriter, r *http.Request, t token) er
 	}
 	is, err := h.catalog.part(r.Context(), id, "methods", m, methodsOf)
 	if err != nil {
-		return changing(err)
+		return advised(err)
 	}
 	var methods []fleet.Method
 	if err := json.Unmarshal(is.body, &methods); err != nil {
@@ -382,7 +385,7 @@ func (h *Hub) sendNearest(w http.ResponseWriter, r *http.Request, t token, metho
 	builds = slices.DeleteFunc(builds, func(b fleet.Build) bool { return b.Unit != unit || b.ID == but })
 	list, err := h.catalog.nearest(r.Context(), builds, methods)
 	if err != nil {
-		return changing(err)
+		return advised(err)
 	}
 	return sendJSON(w, list)
 }
@@ -395,7 +398,7 @@ func (h *Hub) servePart(w http.ResponseWriter, r *http.Request, t token, name, k
 	}
 	return answer(w, r, m, kind, func() ([]byte, error) {
 		is, err := h.catalog.part(r.Context(), id, name, m, make)
-		return is.body, changing(err)
+		return is.body, advised(err)
 	})
 }
 

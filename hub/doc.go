@@ -39,6 +39,7 @@
 //	clocks of hubs differ                                               no cursor over names                TestClocksDiffer
 //	a later version's contribution or manifest                          waits for a later hub               TestNewer
 //	what cannot be read blocks a build                                  refused, or set aside in bad/       TestRefuses, TestPoison
+//	a sum grows until nobody can read it                                a contribution that does not fit        TestFullSum
 //	a weight or a profile without bounds                                time of the CPUs, limits of reading TestRefuses
 //	a sum tells of machines                                             a description of the build alone    TestNothingOfUsers
 //	an epoch's age by a daemon's clock                                  the aggregator's stamp              TestEpochs, TestOldEpoch

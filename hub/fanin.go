@@ -54,7 +54,7 @@ func (h *Hub) faninFile(r *http.Request, t token) (*fanin.File, error) {
 	}
 	is, err := h.catalog.part(r.Context(), id, "fanin", m, faninOf)
 	if err != nil {
-		return nil, changing(err)
+		return nil, advised(err)
 	}
 	return is.fanin()
 }

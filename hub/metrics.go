@@ -24,7 +24,7 @@ func newCounters(to prometheus.Registerer) *counters {
 		duplicates: counter("duplicates", "Contributions that an aggregate had already."),
 		cloned:     counter("cloned", "Contributions whose number another body has: two machines have one instance."),
 		newer:      counter("newer", "Contributions of a later version, met in segments."),
-		bad:        counter("bad", "Contributions that were set aside, as they could not be read."),
+		bad:        counter("bad", "Contributions that were set aside, as they could not be read or did not fit."),
 		lostRaces:  counter("lost_races", "Commits that another aggregator was before."),
 		garbage:    counter("garbage", "Objects that were removed, as no manifest names them."),
 		outliers:   counter("outliers", "Instances that began to differ from the others of their build."),

@@ -158,6 +158,9 @@ func mergeParts(ctx context.Context, b bucket.Bucket, parts []part) (*ccmap.Map,
 		if err := all.Merge(is.Snapshot()); err != nil {
 			return nil, fmt.Errorf("read part %s: %w", p.Key, err)
 		}
+		if isFull(all) {
+			return nil, errSumFull
+		}
 	}
 	return all, nil
 }
@@ -168,7 +171,9 @@ func (s *sum) encode(k partKey) (p part, body []byte, err error) {
 	if k.Level == levelBuild {
 		s.settle()
 	}
-	body = appendSum(nil, s.Map, partMemory)
+	if body, err = appendSum(nil, s.Map, partMemory); err != nil {
+		return p, nil, err
+	}
 	quality := store.QualityOf(s.Snapshot())
 	p = part{partKey: k, Size: int64(len(body)), Samples: quality.Samples, Independent: quality.Independent, Settled: quality.Settled}
 	body, err = s.witnesses.append(body)
@@ -266,6 +271,9 @@ func (s *sums) add(ctx context.Context, k partKey, c arrived) error {
 	if err := is.Merge(c.profile); err != nil {
 		return err
 	}
+	if isFull(is.Map) {
+		return errSumFull
+	}
 	is.added += c.profile.Total().Samples
 	if k.Level == levelBuild {
 		return is.witnesses.add(c.Key.Instance, c.profile)
@@ -339,6 +347,20 @@ func (w *witness) decode() error {
 	return nil
 }
 
+// encode makes the bytes of a witness that has grown. A full one stays as it was.
+func (w *witness) encode(instance string) error {
+	if w.Map == nil {
+		return nil
+	}
+	store.StripMeta(w.Meta())
+	body, err := appendSum(nil, w.Map, within.MaxMemory)
+	if errors.Is(err, errSumFull) {
+		return nil
+	}
+	w.frame, err = contribution.Append(nil, witnessKey(instance), body)
+	return err
+}
+
 // Witnesses stand behind a profile as one skippable frame of zstd, which is frames as those of contributions.
 const skippable = 0x184D2A50
 
@@ -352,12 +374,8 @@ func (w witnesses) append(dst []byte) ([]byte, error) {
 	dst = append(dst, make([]byte, skippableHead)...)
 	for _, instance := range slices.Sorted(maps.Keys(w)) {
 		is := w[instance]
-		if is.Map != nil {
-			store.StripMeta(is.Meta())
-			var err error
-			if is.frame, err = contribution.Append(nil, witnessKey(instance), appendSum(nil, is.Map, within.MaxMemory)); err != nil {
-				return nil, err
-			}
+		if err := is.encode(instance); err != nil {
+			return nil, err
 		}
 		dst = append(dst, is.frame...)
 	}

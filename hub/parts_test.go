@@ -12,6 +12,7 @@ import (
 	"github.com/ccmapd/ccmapd/ccmap"
 	"github.com/ccmapd/ccmapd/ccmap/compare"
 	"github.com/ccmapd/ccmapd/hub/bucket"
+	"github.com/ccmapd/ccmapd/internal/contribution"
 	"github.com/ccmapd/ccmapd/internal/fleet"
 )
 
@@ -268,4 +269,48 @@ func FuzzWitnesses(f *testing.F) {
 			w[instance].decode() // its error is of what was read
 		}
 	})
+}
+
+// TestFullSum: a client that sends ever new methods fills its sums, and no more than that: each can still be read, what
+// does not fit is set aside, and what fits counts.
+func TestFullSum(t *testing.T) {
+	t.Parallel()
+	const contributions, methods, name = 6, 1000, 6000 // bytes
+	r := rand.New(rand.NewPCG(1, 5))
+	text := make([]byte, name)
+	b := newMemory()
+	a := testAggregator(b)
+	for i := range contributions {
+		m := ccmap.New(ccmap.Options{})
+		for range methods {
+			for k := range text {
+				text[k] = 'a' + byte(r.IntN(16))
+			}
+			id := m.Names().Intern(ccmap.Method{Name: string(text)})
+			m.Fold(&ccmap.Sample{Frames: []ccmap.Frame{{Method: id}}, Weight: 1, Fresh: 1})
+		}
+		sent := newSent(t, testKey("web", 1+i%2, uint64(i+1)), m.Snapshot())
+		if f, err := contribution.One(sent.frame); err != nil {
+			t.Fatal(err)
+		} else if _, err := readContribution(f); err != nil {
+			t.Fatal(err)
+		}
+		putSegment(t, b, sent)
+	}
+	known := newFleet(t, 8, 1, 1).all[0]
+	putSegment(t, b, known)
+	if err := a.round(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if left := keysOf(t, b, segmentsDir); len(left) > 0 {
+		t.Errorf("left %q", left)
+	}
+	bad := len(keysOf(t, b, badDir))
+	sum, err := readAggregate(t.Context(), b, manifestOf(t, b, known), levelBuild)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, want := sum.Snapshot().Total().Samples, known.profile.Total().Samples+int64(contributions-bad)*methods; bad == 0 || got != want {
+		t.Errorf("%d of %d set aside, %d samples, want %d", bad, contributions, got, want)
+	}
 }

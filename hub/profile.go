@@ -77,18 +77,30 @@ func writeProfile(s *ccmap.Snapshot) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// appendSum appends a map as the bucket has it. One that takes more memory than that to be read is pruned.
-func appendSum(dst []byte, m *ccmap.Map, memory int64) []byte {
+// errSumFull is the error of a sum that holds more than a hub may read, of what pruning keeps: names, totals of methods and
+// of calls, points.
+var errSumFull = errors.New("the sum has too many methods, calls or points for a hub")
+
+// isFull reports whether a map holds too much to grow: reading it takes up to twice as much.
+func isFull(m *ccmap.Map) bool { return m.Bytes()+m.Names().Bytes() > partMemory/2 }
+
+// appendSum appends a map as the bucket has it. One that takes more memory than that to be read is pruned; if that is
+// not enough, it is full.
+func appendSum(dst []byte, m *ccmap.Map, memory int64) ([]byte, error) {
 	buffer := buffers.Get().(*[]byte)
 	defer keep(buffer)
 	columns, takes := column.Append((*buffer)[:0], m.Snapshot())
-	for bound := m.Bytes(); (takes > memory || int64(len(columns)) > memory/columnsShare) && bound > 1<<10; {
+	fits := func() bool { return takes <= memory && int64(len(columns)) <= memory/columnsShare }
+	for bound := m.Bytes(); !fits() && bound > 1<<10; {
 		bound /= 2
 		m.SetMaxBytes(bound)
 		columns, takes = column.Append(columns[:0], m.Snapshot())
 	}
 	*buffer = columns
-	return columnPacker.EncodeAll(columns, append(dst, inColumns))
+	if !fits() {
+		return dst, errSumFull
+	}
+	return columnPacker.EncodeAll(columns, append(dst, inColumns)), nil
 }
 
 // mostPooled bounds the buffers that are kept for the next sum, in bytes: most sums have some 100 kB.

@@ -186,6 +186,6 @@ func (h *Hub) sendParts(w http.ResponseWriter, r *http.Request, want wantedParts
 			}
 			return writeProfile(sum.Snapshot())
 		})
-		return is.body, changing(err)
+		return is.body, advised(err)
 	})
 }

@@ -2,6 +2,7 @@ package hub
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"time"
 )
@@ -33,11 +34,10 @@ func (a *aggregator) mergeDays(ctx context.Context, m *manifest, to *pack) error
 		if is := m.part(k); is != nil { // an aggregator of before had put hours beside it
 			hours = append(hours, *is)
 		}
-		all, err := a.sumOf(ctx, hours)
-		if err != nil {
-			return err
+		p, body, err := a.encodeDay(ctx, k, hours)
+		if errors.Is(err, errSumFull) {
+			continue // they stay apart
 		}
-		p, body, err := all.encode(k)
 		if err != nil {
 			return err
 		}
@@ -47,19 +47,13 @@ func (a *aggregator) mergeDays(ctx context.Context, m *manifest, to *pack) error
 	return nil
 }
 
-// sumOf returns the sum of parts, without witnesses.
-func (a *aggregator) sumOf(ctx context.Context, parts []part) (*sum, error) {
-	all := newSum()
-	for _, p := range parts {
-		is, err := readPart(ctx, a.bucket, p)
-		if err != nil {
-			return nil, err
-		}
-		if err := all.Merge(is.Snapshot()); err != nil {
-			return nil, err
-		}
+// encodeDay returns the sum of parts, without witnesses.
+func (a *aggregator) encodeDay(ctx context.Context, k partKey, parts []part) (part, []byte, error) {
+	m, err := mergeParts(ctx, a.bucket, parts)
+	if err != nil {
+		return part{}, nil, err
 	}
-	return all, nil
+	return (&sum{Map: m}).encode(k)
 }
 
 func (m *manifest) drop(doomed func(part) bool) { m.Parts = slices.DeleteFunc(m.Parts, doomed) }
