@@ -29,7 +29,7 @@ func TestReceiversOfJVM(t *testing.T) {
 				jvm := jdk.Start(t, []string{flag}, "Shapes", "rests")
 				file := filepath.Join(t.TempDir(), "shapes.json")
 				a := attachTo(t, fmt.Sprint(jvm.PID), "--tune=false", "-i", "1ms", "-o", file)
-				waitForCPU(t, jvm.PID, 2500*time.Millisecond) // of some 10 s, as it rests: by then the counts of a call and of its callers have been read after all were compiled
+				waitForCPU(t, jvm.PID, 4*time.Second) // of 10 s or more, as it rests: by then the counts of a call and of its callers have been read after all were compiled
 				s := a.interrupt(t, file)
 				jvm.Tell(t, "end")
 				if !jvm.Out.Scan() {
