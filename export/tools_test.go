@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/ccmapd/ccmapd/ccmap"
+	"github.com/ccmapd/ccmapd/internal/programtest"
 	"github.com/ccmapd/ccmapd/internal/testrun"
 )
 
@@ -26,11 +27,14 @@ func workload() *ccmap.Map {
 	}})
 }
 
-// goTool runs the go command, which builds some of its tools when they are
-// first asked for.
+// goTool runs the go command, or one of its tools.
 func goTool(t *testing.T, args ...string) string {
 	t.Helper()
-	out, err := exec.Command("go", args...).CombinedOutput()
+	cmd := exec.Command("go", args...)
+	if args[0] == "tool" {
+		cmd = exec.Command(programtest.GoTool(t, args[1]), args[2:]...)
+	}
+	out, err := cmd.CombinedOutput()
 	if err != nil {
 		t.Fatalf("go %s: %v\n%s", strings.Join(args, " "), err, out)
 	}

@@ -133,7 +133,7 @@ func TestDoctorInSituations(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	less := programtest.Copy(t, self, lessName)
+	less, ccmapd := programtest.Copy(t, self, lessName), programtest.Copy(t, self, "ccmapd")
 	user := &syscall.Credential{Uid: someone, Gid: someone, Groups: []uint32{someone}}
 	roots, users := startWorkloadAs(t, "/", nil), startWorkloadAs(t, "/", user)
 	cat := startNamed(t, "ccmapd-no-go").Process.Pid
@@ -182,7 +182,7 @@ func TestDoctorInSituations(t *testing.T) {
 				case s.program != "":
 					program = s.program
 				case s.less == "":
-					program = programtest.Copy(t, self, "ccmapd")
+					program = ccmapd
 				default:
 					args = append([]string{s.less}, args...)
 				}

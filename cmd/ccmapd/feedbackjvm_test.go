@@ -23,7 +23,7 @@ func TestFeedbackEndToEnd(t *testing.T) {
 	for _, jdk := range jdks {
 		t.Run(jdk.Name, func(t *testing.T) {
 			needEngine(t)
-			jvm := jdk.Start(t, nil, "Hot")
+			jvm := jdk.Start(t, nil, "Hot", "rests")
 			s := feedbackDaemon(t, jvm)
 			s.listen(t)
 			awaitDirectives(t, jvm)
@@ -42,7 +42,7 @@ func TestFeedbackEndToEnd(t *testing.T) {
 	t.Run("end", func(t *testing.T) {
 		needEngine(t)
 		jdk := jdks[len(jdks)-1] // the daemon takes them back as above
-		jvm := jdk.Start(t, nil, "Hot")
+		jvm := jdk.Start(t, nil, "Hot", "rests")
 		s := feedbackDaemon(t, jvm)
 		s.listen(t)
 		awaitDirectives(t, jvm)
@@ -64,7 +64,7 @@ match = { pid = %d }
 interval = "1ms"
 tune = false
 max_overhead = 0
-hot = { method = "3s" }
+hot = { method = "1s" }
 [budget]
 max_host_overhead = 0
 [feedback]
@@ -109,7 +109,7 @@ func (s *servedDaemon) hints(t *testing.T) (all []daemon.Hinted) {
 func (s *servedDaemon) awaitHints(t *testing.T) (all []daemon.Hinted) {
 	t.Helper()
 	for begin := time.Now(); len(all) == 0; all = s.hints(t) {
-		if time.Sleep(50 * time.Millisecond); time.Since(begin) > 3*time.Minute {
+		if time.Sleep(250 * time.Millisecond); time.Since(begin) > 3*time.Minute { // a question is a process
 			t.Fatal("no event says what became of the hints")
 		}
 	}

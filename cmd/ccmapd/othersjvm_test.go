@@ -26,7 +26,7 @@ const javaUser = 65530
 func othersJVM(t *testing.T) *jvmtest.JVM {
 	t.Helper()
 	needRoot(t)
-	return jvmtest.JDKs(t)[0].StartAs(t, javaUser, "Spin")
+	return jvmtest.JDKs(t)[0].StartAs(t, javaUser, "Spin", "rests")
 }
 
 // listens reports whether a JVM has its socket for commands.

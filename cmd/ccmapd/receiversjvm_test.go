@@ -26,10 +26,10 @@ func TestReceiversOfJVM(t *testing.T) {
 	for _, jdk := range jvmtest.InTurn(t) {
 		for _, flag := range []string{countsAll, "-XX:CompileCommand=dontinline,Shapes::steps"} {
 			t.Run(jdk.Name+flag, func(t *testing.T) {
-				jvm := jdk.Start(t, []string{flag}, "Shapes")
+				jvm := jdk.Start(t, []string{flag}, "Shapes", "rests")
 				file := filepath.Join(t.TempDir(), "shapes.json")
-				a := attachTo(t, fmt.Sprint(jvm.PID), "--tune=false", "-i", "2ms", "-o", file)
-				waitForCPU(t, jvm.PID, 9*time.Second) // by then the counts of a call and of its callers have been read after all were compiled
+				a := attachTo(t, fmt.Sprint(jvm.PID), "--tune=false", "-i", "1ms", "-o", file)
+				waitForCPU(t, jvm.PID, 4*time.Second) // of 10 s or more, as it rests: by then the counts of a call and of its callers have been read after all were compiled
 				s := a.interrupt(t, file)
 				jvm.Tell(t, "end")
 				if !jvm.Out.Scan() {

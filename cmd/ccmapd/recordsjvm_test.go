@@ -42,6 +42,7 @@ func TestCompileRecordsOfJVM(t *testing.T) {
 			watched := make(chan error)
 			go func() { watched <- c.Watch(ctx, jvm.PID) }()
 			for !strings.Contains(jcmd(t, jvm.PID, "JFR.check"), "running") && ctx.Err() == nil {
+				time.Sleep(20 * time.Millisecond)
 			}
 			jvm.Tell(t, "go") // what was hot before is compiled anew
 			if err := <-watched; err != nil {

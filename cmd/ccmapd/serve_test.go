@@ -271,7 +271,7 @@ func TestServeHost(t *testing.T) {
 		t.Errorf("%+v", host)
 	}
 	out, err := "", error(nil)
-	for deadline := time.Now().Add(3 * time.Minute); !strings.Contains(out, "cmd/ccmapd/internal/demo.") || !strings.Contains(out, "[process ccmapd]"); time.Sleep(100 * time.Millisecond) {
+	for deadline := time.Now().Add(3 * time.Minute); !strings.Contains(out, "cmd/ccmapd/internal/demo.") || !strings.Contains(out, "[process ccmapd]"); time.Sleep(250 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatalf("no stacks of the workload: %v\n%s", err, out)
 		}

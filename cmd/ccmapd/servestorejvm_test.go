@@ -32,13 +32,13 @@ func TestServeGoesOnOfJVMs(t *testing.T) {
 		"user":    func(t *testing.T, s *servedDaemon) { s.asUser(t, aJavaOwner, nil) },
 	} {
 		t.Run(jdk.Name+" "+name, func(t *testing.T) {
-			jvm := jdk.StartAs(t, aJavaOwner, "Work")
+			jvm := jdk.StartAs(t, aJavaOwner, "Work", "rests")
 			s := startServed(t, fmt.Sprintf("[[target]]\nname = \"jvm\"\nmatch = { pid = %d }\n", jvm.PID))
 			as(t, s)
 			s.listen(t)
 			logged := s.copied(t)
 			for begin := time.Now(); logged < 20; logged = s.copied(t) {
-				if time.Since(begin) > 3*time.Minute {
+				if time.Sleep(50 * time.Millisecond); time.Since(begin) > 3*time.Minute {
 					t.Fatalf("%d samples are logged", logged)
 				}
 			}

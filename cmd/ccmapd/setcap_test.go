@@ -140,7 +140,7 @@ func startWorkloadAs(t *testing.T, dir string, who *syscall.Credential) int {
 	if who != nil {
 		file = programtest.Copy(t, file, "ccmapd")
 	}
-	cmd := exec.Command(file, demo.Command, "-d", "10m", "-rest", "5ms")
+	cmd := exec.Command(file, demo.Command, "-d", "10m", "-rest", "25ms")
 	cmd.Dir, cmd.SysProcAttr = dir, &syscall.SysProcAttr{Credential: who}
 	stdout, err := cmd.StdoutPipe()
 	if err != nil {

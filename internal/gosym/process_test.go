@@ -93,7 +93,7 @@ func gnuBuildID(t *testing.T, path string) string {
 func TestBuildID(t *testing.T) {
 	t.Parallel()
 	goID := func(path string) string {
-		id, err := exec.Command("go", "tool", "buildid", path).Output()
+		id, err := exec.Command(programtest.GoTool(t, "buildid"), path).Output()
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,5 +1,5 @@
 // Package programtest copies programs for tests that execute the copies, often as another
-// user, and builds ccmapd for tests that are not its own.
+// user, builds ccmapd for tests that are not its own, and finds tools of the go command.
 //
 // A program that any process has open for writing cannot be executed (ETXTBSY, execve(2)).
 // A child that a parallel test starts has all open files of the test until its own execve, so

@@ -15,6 +15,7 @@ import (
 
 	"github.com/ccmapd/ccmapd/ccmap"
 	"github.com/ccmapd/ccmapd/export"
+	"github.com/ccmapd/ccmapd/internal/programtest"
 	"github.com/ccmapd/ccmapd/internal/testrun"
 )
 
@@ -69,7 +70,7 @@ func written(t *testing.T, m *ccmap.Map) string {
 func read(t *testing.T, path string) (edges []Edge) {
 	t.Helper()
 	out := filepath.Join(t.TempDir(), "edges")
-	if said, err := exec.Command("go", "tool", "preprofile", "-i", path, "-o", out).CombinedOutput(); err != nil {
+	if said, err := exec.Command(programtest.GoTool(t, "preprofile"), "-i", path, "-o", out).CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, said)
 	}
 	data, err := os.ReadFile(out)

@@ -299,7 +299,7 @@ func TestVirtualMoves(t *testing.T) {
 			}
 			seqs, goes := map[string]map[uint8]bool{}, map[string]bool{}
 			seen, looks, wrong, failed, begun, now := 0, 0, 0, 0, uint32(0), uint32(0)
-			for looks < 50 || now < begun+10 {
+			for looks < 50 || now < begun+50 { // objects move as often as they are looked at
 				looks++
 				got, _, _ := seenVirtual(t, p, ts)
 				if ts.VirtualUnknown() != nil {

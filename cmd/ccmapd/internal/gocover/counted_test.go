@@ -11,6 +11,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/ccmapd/ccmapd/internal/programtest"
 	"github.com/ccmapd/ccmapd/internal/testrun"
 )
 
@@ -106,7 +107,7 @@ func modes(t *testing.T, test func(t *testing.T, mode Mode)) {
 // covdata runs 'go tool covdata'.
 func covdata(t *testing.T, command, dir string, args ...string) string {
 	t.Helper()
-	cmd := exec.Command("go", append([]string{"tool", "covdata", command, "-i=" + dir}, args...)...)
+	cmd := exec.Command(programtest.GoTool(t, "covdata"), append([]string{command, "-i=" + dir}, args...)...)
 	var out, errs bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &errs
 	if err := cmd.Run(); err != nil {

@@ -143,6 +143,7 @@ public class Rests {
 
     static byte[][] garbage = new byte[256][];
 
+    // A millisecond has at most 1 MB of garbage: one collection after the other would take all CPUs.
     static void collects() {
         for (int i = 0;; i++) {
             for (int j = 0; j < garbage.length; j++) {
@@ -150,6 +151,9 @@ public class Rests {
             }
             if (i % 256 == 0) {
                 System.gc();
+            }
+            if (i % 2 == 0) {
+                LockSupport.parkNanos(1_000_000);
             }
         }
     }
@@ -194,7 +198,7 @@ public class Rests {
                 t.start();
             }
             for (int i = 1; argument.equals("goes") && i <= 100; i++) {
-                int ms = i % 20 + 1;
+                int ms = 4 * (i % 20 + 1);
                 start(() -> {
                     try {
                         goesOn(ms);

@@ -1,6 +1,8 @@
+import java.util.concurrent.locks.LockSupport;
+
 // Shapes calls areas of shapes by one method, from a caller that has circles only and from one
 // that has squares, too, and counts its calls by caller and type. Any input ends it: then it
-// writes its counts.
+// writes its counts. With "rests" it rests for most of the time.
 public class Shapes {
     interface Shape { int area(int i); }
     static class Circle implements Shape { public int area(int i) { return steps(i); } }
@@ -35,16 +37,17 @@ public class Shapes {
         }
     }
 
-    static void work() {
+    static void work(boolean rests) {
         Shape circle = new Circle(), square = new Square();
         while (!stop) {
             circles(circle, 1000);
             squares(circle, square, 1000);
+            if (rests) LockSupport.parkNanos(1_000_000);
         }
     }
 
     public static void main(String[] args) throws Exception {
-        Thread t = new Thread(Shapes::work, "worker");
+        Thread t = new Thread(() -> work(args.length > 0 && args[0].equals("rests")), "worker");
         t.setDaemon(true);
         t.start();
         System.out.println("ready");

@@ -1,4 +1,6 @@
-/** Works until its input ends. */
+import java.util.concurrent.locks.LockSupport;
+
+/** Works until its input ends. With "rests" it rests for most of the time. */
 public class Spin {
     static volatile long sink;
 
@@ -22,6 +24,10 @@ public class Spin {
     public static void main(String[] arguments) {
         new Thread(Spin::exitAtEnd).start();
         System.out.println("ready");
-        while (true) work();
+        boolean rests = arguments.length > 0 && arguments[0].equals("rests");
+        while (true) {
+            work();
+            if (rests) LockSupport.parkNanos(5_000_000);
+        }
     }
 }

@@ -1,9 +1,11 @@
 import java.io.BufferedReader;
 import java.io.InputStreamReader;
+import java.util.concurrent.locks.LockSupport;
 
 // Work calls one method from two others: from circles always with a Ci, from squares with both
 // types. The profile of the method's call has both. Each line of the input makes circles take
-// a branch that it has never taken, so that its code is compiled anew.
+// a branch that it has never taken, so that its code is compiled anew. With "rests" it
+// rests for most of the time.
 public class Work {
     interface Shape { int area(); }
 
@@ -62,11 +64,13 @@ public class Work {
             circles[i] = new Ci(i);
             mixed[i] = i % 3 == 0 ? new Ci(i) : new Sq(i);
         }
+        boolean rests = args.length > 0 && args[0].equals("rests");
         int sum = 0;
         for (int n = 0; ; n++) {
             sum += squares(mixed) + circles(circles, told);
             if (n == 500) System.out.println("ready");
             if (sum == 42) System.out.println();
+            if (rests && n >= 500) LockSupport.parkNanos(1_000_000);
         }
     }
 }

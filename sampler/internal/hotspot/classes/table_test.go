@@ -82,10 +82,7 @@ type listed struct {
 func TestAgainstJavap(t *testing.T) {
 	names := []string{"java.util.HashMap", "java.lang.String", "java.util.concurrent.ConcurrentHashMap"}
 	for _, jdk := range jvmtest.JDKs(t) {
-		want := make(map[string]listed)
-		for _, name := range names {
-			javap(t, jdk, name, want)
-		}
+		want := javap(t, jdk, names...)
 		for _, flags := range variants[jdk.Name] {
 			t.Run(jdk.Name+strings.Join(flags, ""), func(t *testing.T) {
 				table := open(t, jdk.Start(t, flags, "Names"))
@@ -135,16 +132,28 @@ func compare(t *testing.T, table *classes.Table, got map[string][]*classes.Metho
 	}
 }
 
-// javap adds the methods of a class as the JDK's own tool prints them.
-func javap(t *testing.T, jdk jvmtest.JDK, class string, methods map[string]listed) {
+// javap returns the methods of classes as the JDK's own tool prints them.
+func javap(t *testing.T, jdk jvmtest.JDK, classes ...string) map[string]listed {
 	t.Helper()
-	cmd := exec.Command(filepath.Join(jdk.Home, "bin/javap"), "-p", "-s", "-c", "-l", class)
-	out, err := cmd.Output()
+	out, err := exec.Command(filepath.Join(jdk.Home, "bin/javap"), append([]string{"-J" + firstCompiler, "-p", "-s", "-c", "-l"}, classes...)...).Output()
 	if err != nil {
 		t.Fatal(err)
 	}
+	methods, printed := make(map[string]listed), strings.Split(string(out), "Compiled from ")[1:]
+	if len(printed) != len(classes) {
+		t.Fatalf("javap prints %d classes, want %d", len(printed), len(classes))
+	}
+	for i, class := range classes {
+		readClass(t, class, printed[i], methods)
+	}
+	return methods
+}
+
+// readClass adds the methods of a class that javap has printed.
+func readClass(t *testing.T, class, printed string, methods map[string]listed) {
+	t.Helper()
 	var declaration, key string
-	for text := range strings.Lines(string(out)) {
+	for text := range strings.Lines(printed) {
 		text = strings.TrimRight(text, "\n")
 		line := strings.TrimSpace(text)
 		descriptor, isDescriptor := strings.CutPrefix(line, "descriptor: ")

@@ -26,6 +26,28 @@ type world struct {
 	named     map[string]api.Module
 	last      api.Module
 	instances []api.Module
+	controls  map[api.Module]*controls
+}
+
+// controls are the globals of an instance that a host reads and sets, nil: the module has none. A script has hundreds of
+// instances, and sets them millions of times.
+type controls struct{ mark, announce, calls, points, depth, visited, limit api.MutableGlobal }
+
+// controlsOf finds the globals of an instance once. Its start function runs before the instance is known.
+func (w *world) controlsOf(m api.Module) *controls {
+	c := w.controls[m]
+	if c == nil {
+		find := func(name string) api.MutableGlobal {
+			g, _ := m.ExportedGlobal(name).(api.MutableGlobal)
+			return g
+		}
+		c = &controls{
+			mark: find(rewrite.MarkGlobal), announce: find(rewrite.AnnounceGlobal), calls: find(rewrite.CallsGlobal), points: find(rewrite.PointsGlobal),
+			depth: find(rewrite.DepthGlobal), visited: find(rewrite.VisitedGlobal), limit: find(rewrite.LimitGlobal),
+		}
+		w.controls[m] = c
+	}
+	return c
 }
 
 // outcome is the result of a command.
@@ -37,10 +59,11 @@ type outcome struct {
 func newWorld(tb testing.TB, config wazero.RuntimeConfig, o *rewrite.Options, random *rand.Rand) *world {
 	tb.Helper()
 	ctx := context.Background()
-	w := &world{tb: tb, ctx: ctx, runtime: wazero.NewRuntimeWithConfig(ctx, config), options: o, random: random, named: map[string]api.Module{}}
+	w := &world{tb: tb, ctx: ctx, runtime: wazero.NewRuntimeWithConfig(ctx, config), options: o, random: random, named: map[string]api.Module{}, controls: map[api.Module]*controls{}}
 	tb.Cleanup(func() { w.runtime.Close(ctx) })
 	_, err := w.runtime.NewHostModuleBuilder(rewrite.HostModule).
-		NewFunctionBuilder().WithFunc(w.sample).Export(rewrite.SampleFunction).
+		NewFunctionBuilder().WithGoModuleFunction(api.GoModuleFunc(w.sample), []api.ValueType{api.ValueTypeI32, api.ValueTypeI32}, nil). // without reflection
+		Export(rewrite.SampleFunction).
 		NewFunctionBuilder().WithFunc(func(site, element, number uint32) {}).Export(rewrite.CallFunction).
 		NewFunctionBuilder().WithFunc(func(site, value uint32) {}).Export(rewrite.PointFunction).
 		Instantiate(ctx)
@@ -52,35 +75,36 @@ func newWorld(tb testing.TB, config wazero.RuntimeConfig, o *rewrite.Options, ra
 
 // sample is the host function. It checks the invariants, and sets the globals as a host
 // may.
-func (w *world) sample(_ context.Context, m api.Module, reason, number uint32) {
-	number &= rewrite.AllNumbers
+func (w *world) sample(_ context.Context, m api.Module, parameters []uint64) {
+	reason, number := api.DecodeU32(parameters[0]), parameters[1]&rewrite.AllNumbers
+	c := w.controlsOf(m)
 	if !w.options.Marks {
-		global(m, rewrite.MarkGlobal).Set(0)
+		c.mark.Set(0)
 		return
 	}
 	if w.model != nil {
-		w.model.sample(m, reason, uint64(number))
+		w.model.sample(m, reason, number)
 	}
-	global(m, rewrite.VisitedGlobal).Set(uint64(number))
-	w.mark(m)
+	c.visited.Set(number)
+	w.mark(c)
 	if w.options.Calls {
-		global(m, rewrite.CallsGlobal).Set(w.random.Uint64() & 1)
+		c.calls.Set(w.random.Uint64() & 1)
 	}
 	if w.options.Points {
-		global(m, rewrite.PointsGlobal).Set(w.random.Uint64() & 1)
+		c.points.Set(w.random.Uint64() & 1)
 	}
-	global(m, rewrite.AnnounceGlobal).Set(w.random.Uint64())
+	c.announce.Set(w.random.Uint64())
 }
 
 // mark sets the mark, or clears it.
-func (w *world) mark(m api.Module) {
+func (w *world) mark(c *controls) {
 	set := w.random.Uint64() & 1
-	global(m, rewrite.MarkGlobal).Set(set)
-	limit := global(m, rewrite.VisitedGlobal).Get()
+	c.mark.Set(set)
+	limit := c.visited.Get()
 	if set != 0 {
 		limit = rewrite.AllNumbers
 	}
-	global(m, rewrite.LimitGlobal).Set(limit)
+	c.limit.Set(limit)
 }
 
 func global(m api.Module, name string) api.MutableGlobal {
@@ -141,9 +165,10 @@ func (w *world) settle(trapped bool) {
 		w.model.stack = nil // wazero did not abort these
 	}
 	for _, m := range w.instances {
-		global(m, rewrite.DepthGlobal).Set(0)
-		global(m, rewrite.VisitedGlobal).Set(0)
-		w.mark(m)
+		c := w.controlsOf(m)
+		c.depth.Set(0)
+		c.visited.Set(0)
+		w.mark(c)
 	}
 }
 
