@@ -3,6 +3,7 @@ package api
 import (
 	"cmp"
 	"errors"
+	"fmt"
 	"net"
 	"net/netip"
 	"sync"
@@ -10,7 +11,10 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/ccmapd/ccmapd/daemon/client"
 	"github.com/ccmapd/ccmapd/internal/process"
+	"github.com/ccmapd/ccmapd/internal/terminal"
+	"github.com/ccmapd/ccmapd/view"
 )
 
 // mostComing bounds the connections that wait to be let in, beside the kernel's own queue.
@@ -225,7 +229,13 @@ func bareAddress(a net.Addr) netip.AddrPort {
 	return netip.AddrPortFrom(at.Addr().Unmap().WithZone(""), at.Port())
 }
 
-const comeAgain = "HTTP/1.1 503 Service Unavailable\r\nRetry-After: 1\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
+var errCrowded = &view.Error{Code: view.CodeBusy, Err: errors.New("too many connections are open"), Hint: "Close pages that nobody looks at, or ask again in a second."}
+
+// comeAgain is the response to a connection beyond the bounds.
+var comeAgain = sync.OnceValue(func() []byte {
+	text, _ := terminal.LineJSON(problemOf(errCrowded)) // strings and numbers
+	return fmt.Appendf(nil, "HTTP/1.1 503 Service Unavailable\r\nRetry-After: 1\r\nContent-Type: %s\r\nContent-Length: %d\r\nConnection: close\r\n\r\n%s", client.ProblemType, len(text), text)
+})
 
 // turnAway answers a connection beyond the bounds. It never waits: a new connection has room
 // for the answer.
@@ -234,7 +244,7 @@ func (b *bounded) turnAway(v *visit) {
 	b.server.refusals.warn("too many connections", "uid", cmp.Or(v.user, v.peer.name()), "host", v.peer.host)
 	if raw, ok := v.Conn.(syscall.Conn); ok && !b.speaksTLS {
 		if control, err := raw.SyscallConn(); err == nil {
-			control.Write(func(fd uintptr) bool { unix.Write(int(fd), []byte(comeAgain)); return true })
+			control.Write(func(fd uintptr) bool { unix.Write(int(fd), comeAgain()); return true })
 		}
 	}
 	v.Close()

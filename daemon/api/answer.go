@@ -199,7 +199,7 @@ var packer = sync.OnceValue(func() *zstd.Encoder {
 
 // copyAs copies an answer to the client in a coding. The CPU time of coding is the answer's.
 func (c *call) copyAs(coding string, a answer) error {
-	out := stalling{c, &meter{spent: c.shares.spent}}
+	out := stalling{c, &meter{spent: func(cpu time.Duration) { c.shares.spent(c.Context(), cpu) }}}
 	out.meter.start()
 	defer out.meter.stop()
 	if coding == codingZstd && !a.packed && len(a.body) <= packedAtOnce {

@@ -181,8 +181,10 @@ func New(o Options) (*Server, error) {
 // makeServer makes the parts of a server.
 func makeServer(p Profiles, o Options) *Server {
 	pace := &pace{now: time.Now}
-	spent := func(cpu time.Duration) {
-		pace.charge(cpu)
+	spent := func(ctx context.Context, cpu time.Duration) {
+		if follows(ctx) {
+			pace.charge(cpu)
+		}
 		if o.Spent != nil {
 			o.Spent(cpu)
 		}
@@ -195,7 +197,7 @@ func makeServer(p Profiles, o Options) *Server {
 	}
 	s.archive = newArchive(s.uploads)
 	s.ending, s.ends = context.WithCancel(context.Background())
-	s.crowd = newCrowd(s.shares.spent)
+	s.crowd = newCrowd(func(cpu time.Duration) { s.shares.spent(context.Background(), cpu) })
 	s.metrics = newMetrics(s)
 	return s
 }
@@ -281,7 +283,7 @@ type call struct {
 // has been begun.
 func (s *Server) route(needs access, answer func(*call) error) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		c := &call{Server: s, Request: r, w: w, peer: peerOf(r.Context())}
+		c := &call{Server: s, Request: withFollower(r), w: w, peer: peerOf(r.Context())}
 		if !c.peer.reads {
 			c.peer.scope = s.scope()
 		}

@@ -22,7 +22,7 @@ func (v *visits) Pop() any          { old := *v; x := old[len(old)-1]; *v = old[
 func TestPace(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
-		pages, cost := rapid.IntRange(1, 40).Draw(t, "pages"), time.Duration(rapid.IntRange(0, 50_000).Draw(t, "µs"))*time.Microsecond
+		pages, cost := rapid.IntRange(1, 100).Draw(t, "pages"), time.Duration(rapid.IntRange(0, 50_000).Draw(t, "µs"))*time.Microsecond
 		now := time.Now()
 		p := &pace{now: func() time.Time { return now }}
 		begin, used, asked := now, time.Duration(0), 0

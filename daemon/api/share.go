@@ -53,8 +53,8 @@ func (a answer) tagged() answer {
 // shares keeps answers, each made once for all that ask for the same of the same snapshots. Few
 // are made at once. Any goroutine may call make.
 type shares struct {
-	turns chan struct{}           // holds a token for each answer that is being made
-	spent func(cpu time.Duration) // is told the CPU time of each
+	turns chan struct{}                                // holds a token for each answer that is being made
+	spent func(ctx context.Context, cpu time.Duration) // is told the CPU time of each, and whose it is
 
 	mu     sync.Mutex
 	kept   map[string]*list.Element // of *shared, by question
@@ -77,9 +77,9 @@ type shared struct {
 	asked    time.Time
 }
 
-func newShares(spent func(time.Duration)) *shares {
+func newShares(spent func(context.Context, time.Duration)) *shares {
 	if spent == nil {
-		spent = func(time.Duration) {}
+		spent = func(context.Context, time.Duration) {}
 	}
 	return &shares{turns: make(chan struct{}, mostHeavy), spent: spent, kept: make(map[string]*list.Element), recent: list.New()}
 }
@@ -146,7 +146,7 @@ func (one *shared) size() int { return len(one.question) + len(one.answer.body) 
 
 // inTurn makes an answer when fewer than mostHeavy are being made.
 func (s *shares) inTurn(ctx context.Context, make func() (answer, error)) (a answer, err error) {
-	err = s.workInTurn(ctx, s.spent, func() (err error) {
+	err = s.workInTurn(ctx, func(cpu time.Duration) { s.spent(ctx, cpu) }, func() (err error) {
 		if a, err = make(); err == nil {
 			a = a.tagged()
 		}

@@ -2,6 +2,7 @@ package api
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"io"
 	"net/http"
@@ -220,7 +221,7 @@ func TestUploadsCountInTheBudget(t *testing.T) {
 	t.Parallel()
 	var told time.Duration
 	s := newServer(t, newFake(), Options{CPU: 0.5})
-	s.shares.spent = func(cpu time.Duration) { told += cpu }
+	s.shares.spent = func(_ context.Context, cpu time.Duration) { told += cpu }
 	now := s.uploads.now()
 	s.uploads.now = func() time.Time { return now }
 	upload := func() *httptest.ResponseRecorder {

@@ -29,6 +29,7 @@ type browsing struct {
 	smaller []string // two files of a tenth of its nodes
 	nodes   int
 	rounds  int // clicks
+	loads   int // from a warm cache
 }
 
 func main() {
@@ -44,8 +45,8 @@ func (b *browsing) run(ctx context.Context) error {
 		return err
 	}
 	defer remove()
-	if b.nodes, b.rounds = 1_000_000, 50; b.Quick {
-		b.nodes, b.rounds = 20_000, 5
+	if b.nodes, b.rounds, b.loads = 1_000_000, 50, 9; b.Quick {
+		b.nodes, b.rounds, b.loads = 20_000, 5, 3
 	}
 	b.profile = b.Path(fmt.Sprintf("%d.pb.gz", b.nodes))
 	if err := campaign.Once(b.profile, func() error { return writeProfile(b.profile, b.nodes, 1) }); err != nil {

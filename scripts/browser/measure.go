@@ -19,8 +19,8 @@ import (
 // rows are those of the table: a figure, and what is to be reached.
 var rows = [][2]string{
 	{"server reads the file, until it answers", ""},
-	{"first contentful paint, cold; warm", "≤ 300 ms warm"},
-	{"flame graph drawn, from a cold cache; from a warm one", "≤ 300 ms warm"},
+	{"first contentful paint, cold; warm, median of nine loads", "≤ 300 ms warm"},
+	{"flame graph drawn, from a cold cache; from a warm one, median of nine loads", "≤ 300 ms warm"},
 	{"over the wire, for the graph", "≤ 300 kB"},
 	{"click on a frame until its picture is there, median", "p95 ≤ 50 ms"},
 	{"… until what was too narrow is in it", ""},
@@ -66,11 +66,11 @@ func (b *browsing) measure(ctx context.Context, s site) (f figures, err error) {
 	if err != nil {
 		return nil, err
 	}
-	warm, err := t.load(chromedp.Reload())
+	paints, draws, err := t.reloads(b.loads)
 	if err != nil {
 		return nil, err
 	}
-	f = append(f, ms(cold.Paint)+"; "+ms(warm.Paint), ms(cold.Drawn)+"; "+ms(warm.Drawn), mib(cold.Bytes))
+	f = append(f, ms(cold.Paint)+"; "+spread(paints), ms(cold.Drawn)+"; "+spread(draws), mib(cold.Bytes))
 	zooms, err := t.zooms(b.rounds)
 	if err != nil {
 		return nil, err
@@ -122,13 +122,18 @@ func (b *browsing) compare(ctx context.Context, s site, f figures) (figures, err
 	return append(f, ms(graph.Again)+"; "+ms(changes.First)), err
 }
 
+// ownPages are pages of Chromium's own, with a hundred scripts, that it loads in its first seconds beside what is measured.
+// The others are off by default for tests.
+const ownPages = "PreloadTopChromeWebUI,WebUIOmniboxPopup,WebUIOmniboxFullPopup,WebUIOmniboxAimPopup,Translate,BlinkGenPropertyTrees"
+
 // newTab starts Chromium.
 func newTab(ctx context.Context) (context.Context, func(), error) {
 	path, err := exec.LookPath("chromium")
 	if err != nil {
 		return nil, nil, err
 	}
-	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(path), chromedp.WindowSize(1280, 900))
+	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(path), chromedp.WindowSize(1280, 900),
+		chromedp.Flag("disable-dev-shm-usage", false), chromedp.Flag("disable-features", ownPages))
 	if os.Geteuid() == 0 {
 		options = append(options, chromedp.NoSandbox)
 	}
@@ -176,6 +181,18 @@ func (v *visit) load(how chromedp.Action[chromedp.Void]) (l loaded, err error) {
 		done({ Paint: performance.getEntriesByName("first-contentful-paint")[0]?.startTime ?? -1, Drawn: globalThis.drawnAt,
 			Bytes: all.reduce((n, e) => n + e.transferSize, 0) });
 	})())`, chromedp.EvalAwaitPromise))
+}
+
+// reloads loads the page again, from a warm cache, and returns when each load had its first paint and its graph, ms.
+func (v *visit) reloads(rounds int) (paints, draws []float64, err error) {
+	for range rounds {
+		l, err := v.load(chromedp.Reload())
+		if err != nil {
+			return nil, nil, err
+		}
+		paints, draws = append(paints, l.Paint), append(draws, l.Drawn)
+	}
+	return paints, draws, nil
 }
 
 // zooms clicks on a frame and back, and returns how long each took until there was a picture, and until it was whole, ms.

@@ -79,9 +79,9 @@ export function percent(part: number): string {
   return p !== 0 && Math.abs(p) < 0.1 ? "<0.1 %" : p.toFixed(1) + " %";
 }
 
-export function count(n: number): string {
-  return n.toLocaleString("en");
-}
+const english = new Intl.NumberFormat("en"); // one for all: each toLocaleString looks for its own
+
+export function count(n: number): string { return english.format(n); }
 
 export function plural(n: number, thing: string): string {
   return count(n) + " " + thing + (n === 1 ? "" : "s");

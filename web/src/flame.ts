@@ -131,7 +131,7 @@ export class Flame {
     this.drawn++;
     if (w < leastText) return; // names are long to look at
     const sign = change ? (change.points > 0 ? "▲" : "▼") : "";
-    this.#text(c, sign + short(shown(nameOf(g, i), 200)), x, y, w);
+    this.#text(c, sign + labelOf(g, i), x, y, w);
   }
 
   #rest(c: Pen, g: Graph, i: number, y: number): void {
@@ -177,6 +177,14 @@ function restWidth(g: Graph, i: number): number {
   let width = 0, sides = 0;
   for (const s of g.sides) if (s.value[0] > 0) { width += s.rest[i] / s.value[0]; sides++; }
   return sides > 0 ? width / sides : 0;
+}
+
+const labels = new WeakMap<Graph, string[]>(); // by method: a graph is drawn for each move of the pointer
+
+function labelOf(g: Graph, i: number): string {
+  const all = labels.get(g) ?? [];
+  labels.set(g, all);
+  return all[g.method[i]] ??= short(shown(nameOf(g, i), 200));
 }
 
 // short leaves the path of a package out of a name.

@@ -83,7 +83,7 @@ export class Live {
   // isBusy reports whether a new picture would be in somebody's way.
   #isBusy(): boolean {
     const at = document.activeElement;
-    return this.main.querySelector(".flame:hover") !== null || document.querySelector("dialog[open]") !== null ||
+    return this.main.querySelector(".flame:hover, .lanes:hover") !== null || document.querySelector("dialog[open]") !== null ||
       at instanceof HTMLSelectElement || at instanceof HTMLInputElement && at.type !== "radio";
   }
 

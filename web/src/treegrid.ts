@@ -26,11 +26,12 @@ export class TreeGrid {
   #graph: Graph | null = null;
   #root = 0;
   #selected = 0; // row
+  #height = 0; // px, of what was drawn last
 
   constructor(private actions: TreeActions, label: string) {
     this.element = h("div.tree", { role: "treegrid", tabindex: 0, "aria-label": label, scroll: () => this.#draw(), keydown: (e) => this.#key(e) },
       h("div.headgroup", { role: "rowgroup" }, this.#head), this.#body);
-    new ResizeObserver(() => requestAnimationFrame(() => this.#draw())).observe(this.element);
+    new ResizeObserver(() => { if (this.#height !== this.element.clientHeight) this.#draw(); }).observe(this.element); // which is told of the first size, too
     treeOf.set(this.element, this);
   }
 
@@ -87,9 +88,10 @@ export class TreeGrid {
   }
 
   #draw(): void {
-    if (!this.#graph) return;
+    this.#height = this.element.clientHeight;
+    if (!this.#graph || this.#height === 0) return; // it has no place yet
     const first = Math.max(0, Math.floor(this.element.scrollTop / rowHeight) - 4);
-    const last = Math.min(this.#rows.length, first + Math.ceil(this.element.clientHeight / rowHeight) + 8);
+    const last = Math.min(this.#rows.length, first + Math.ceil(this.#height / rowHeight) + 8);
     const rows: HTMLElement[] = [];
     for (let i = first; i < last; i++) rows.push(this.#row(i));
     replace(this.#body, ...rows);
