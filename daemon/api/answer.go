@@ -115,7 +115,7 @@ func (c *call) send(status int, a answer) error {
 	header := c.w.Header()
 	header.Set("Vary", "Accept-Encoding")
 	header.Set("X-Content-Type-Options", "nosniff")
-	header.Set(askHeader, askAfter(c.pace.after()))
+	header.Set(askHeader, askAfter(c.pace.after(c.peer.name())))
 	if a.tag != "" {
 		header.Set("ETag", a.tag)
 		header.Set("Cache-Control", "private, no-cache") // kept, and asked for again by its tag

@@ -180,10 +180,10 @@ func New(o Options) (*Server, error) {
 
 // makeServer makes the parts of a server.
 func makeServer(p Profiles, o Options) *Server {
-	pace := &pace{now: time.Now}
+	pace := newPace(time.Now)
 	spent := func(ctx context.Context, cpu time.Duration) {
 		if follows(ctx) {
-			pace.charge(cpu)
+			pace.charge(peerOf(ctx).name(), cpu)
 		}
 		if o.Spent != nil {
 			o.Spent(cpu)

@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"maps"
 	"math"
 	"net/http"
 	"strconv"
@@ -21,33 +22,53 @@ const (
 )
 
 // pace tells pages when to ask again, so that their answers take a share of a core at most. Answers that have cost CPU
-// time are paid for by the time that passes, one after another, so pages come one after another, too. A client that asks
-// without pause delays others by mostAsk at most. Any goroutine may call it.
+// time are paid for by the time that passes, one after another, so pages come one after another, too. Users pay each for
+// their own, with equal parts of the share: one who asks without pause makes others' pages wait longer by their number, and
+// not for what it asks. Any goroutine may call it.
 type pace struct {
 	now func() time.Time
 
 	mu   sync.Mutex
-	paid time.Time // when all answers of before are paid for
+	paid map[string]time.Time // when all answers of a user are paid for: of those who have not yet
 }
 
-// charge tells of the CPU time of an answer.
-func (p *pace) charge(cpu time.Duration) {
+func newPace(now func() time.Time) *pace { return &pace{now: now, paid: make(map[string]time.Time)} }
+
+// mostPayers bounds the users that have accounts: all others have one together.
+const mostPayers = 100
+
+// charge tells of the CPU time of an answer to a user.
+func (p *pace) charge(user string, cpu time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if now := p.now(); p.paid.Before(now) {
-		p.paid = now
+	now := p.now()
+	maps.DeleteFunc(p.paid, func(_ string, at time.Time) bool { return !at.After(now) })
+	user = p.account(user)
+	from, waits := p.paid[user]
+	users := len(p.paid)
+	if !waits {
+		from, users = now, users+1
 	}
-	p.paid = p.paid.Add(time.Duration(float64(cpu) / liveShare))
-	if latest := p.now().Add(mostAsk); p.paid.After(latest) {
-		p.paid = latest
+	until := from.Add(time.Duration(float64(cpu) * float64(users) / liveShare))
+	if latest := now.Add(mostAsk); until.After(latest) {
+		until = latest
 	}
+	p.paid[user] = until
 }
 
-// after returns how long a page should wait.
-func (p *pace) after() time.Duration {
+// account returns whose account a user's is.
+func (p *pace) account(user string) string {
+	if _, has := p.paid[user]; has || len(p.paid) < mostPayers {
+		return user
+	}
+	return ""
+}
+
+// after returns how long a page of a user should wait.
+func (p *pace) after(user string) time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return min(max(p.paid.Sub(p.now()), leastAsk), mostAsk)
+	return min(max(p.paid[p.account(user)].Sub(p.now()), leastAsk), mostAsk)
 }
 
 type followerKey struct{}
