@@ -97,6 +97,9 @@ func (p *Process) open(ctx context.Context, cache string) error {
 
 // explain gives an error in reading the JVM its kind and, where there is one, a cure.
 func explain(pid int, err error) error {
+	if stat, gone := process.ReadStat(pid); gone != nil || stat.Zombie() { // what was read of it makes no sense
+		return process.As(fmt.Errorf("read the JVM, which has ended: %w", err), sampler.ErrNoProcess)
+	}
 	switch {
 	case errors.Is(err, vmstructs.ErrUnsupported):
 		return process.As(fmt.Errorf("%w; HotSpot of JDK 17 to 25 is supported", err), sampler.ErrUnsupported)
