@@ -44,16 +44,7 @@ func TestWaitsWithoutPerf(t *testing.T) {
 		out, err := as(append([]string{less, fmt.Sprint("call=", unix.SYS_PERF_EVENT_OPEN)}, args...)...).CombinedOutput()
 		return string(out), err
 	}
-	target := as(ccmapd, "demo-workload", "-d", "10m", "-rest", "5ms")
-	said, err := target.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	start(t, target)
-	if _, err := bufio.NewReader(said).ReadString('\n'); err != nil {
-		t.Fatal(err)
-	}
-	pid := fmt.Sprint(target.Process.Pid)
+	pid := startAsNobody(t, ccmapd)
 	scope, _ := os.ReadFile("/proc/sys/kernel/yama/ptrace_scope")
 	if mayAttach := len(scope) == 0 || scope[0] == '0'; mayAttach {
 		out, _ := withoutPerf("doctor", pid)
@@ -69,6 +60,22 @@ func TestWaitsWithoutPerf(t *testing.T) {
 	}
 	out, err := withoutPerf("run", "--event", "wait", "-o", "wait.json", "--", ccmapd, "demo-workload", "-d", "1s", "-rest", "5ms")
 	hasWaits(t, filepath.Join(dir, "wait.json"), engine.Wait, out, err)
+}
+
+// startAsNobody starts the demo's workload as an ordinary user, and returns its process.
+func startAsNobody(t *testing.T, ccmapd string) string {
+	t.Helper()
+	target := exec.Command(ccmapd, "demo-workload", "-d", "10m", "-rest", "5ms")
+	target.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}
+	said, err := target.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	start(t, target)
+	if _, err := bufio.NewReader(said).ReadString('\n'); err != nil {
+		t.Fatal(err)
+	}
+	return fmt.Sprint(target.Process.Pid)
 }
 
 // TestWaitsOfOwnJVM: an ordinary user sees what virtual threads of a JVM of their own wait for, by stuck and by attach. Where

@@ -44,6 +44,21 @@ func (l *load) readAt(p []byte, addr uint64) error {
 	return cmp.Or(err, l.waited(start))
 }
 
+// permitted returns an error if the kernel lets nobody like the caller read the memory. Its map may be read all the same:
+// Yama (kernel.yama.ptrace_scope) forbids PTRACE_MODE_ATTACH alone (security/yama/yama_lsm.c, Linux 6.1).
+func (l *load) permitted() error {
+	for _, m := range l.maps {
+		if !m.read {
+			continue
+		}
+		if err := l.readAt(make([]byte, 1), m.start); errors.Is(err, fs.ErrPermission) {
+			return err
+		}
+		return nil // what else goes wrong is of this mapping
+	}
+	return nil
+}
+
 // bytes returns n bytes of memory.
 func (l *load) bytes(addr, n uint64) ([]byte, error) {
 	if err := l.holding(bounded(n)); err != nil {

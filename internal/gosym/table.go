@@ -147,6 +147,11 @@ func (t *Table) reload(b *budget) (changed bool, err error) {
 	}
 	l := &load{budget: b, mem: t.mem, maps: maps}
 	modules := len(t.modules)
+	if modules == 0 && !t.native {
+		if err := l.permitted(); err != nil {
+			return false, err
+		}
+	}
 	changed = t.adopt(l)
 	if !t.native {
 		err = t.loadModules(l)

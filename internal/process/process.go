@@ -194,6 +194,9 @@ func (s Stat) OfChildren() time.Duration { return time.Duration(s.reaped) * stat
 // Zombie reports whether the process has ended.
 func (s Stat) Zombie() bool { return s.State == 'Z' || s.State == 'X' }
 
+// Stopped reports whether the process has been stopped, by a signal or a tracer.
+func (s Stat) Stopped() bool { return s.State == 'T' || s.State == 't' }
+
 // Loaded reports whether the process has code, if this process may know. In the middle of an exec it
 // has none, nor has one that has ended.
 func (s Stat) Loaded() bool { return !strings.HasPrefix(s.Addresses, "0 ") }

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/ccmapd/ccmapd/internal/privilege"
+	"github.com/ccmapd/ccmapd/internal/refusal"
 )
 
 // Access is how far a process may look into another one.
@@ -78,6 +79,34 @@ func ReadScope() Scope {
 		return ScopeNone
 	}
 	return Scope(scope)
+}
+
+// NoMemory explains that the kernel does not let this process read the memory of another. The process may be its
+// user's own, where Yama has the last word.
+func NoMemory(pid int, err error) error {
+	owner, unknown := OwnerOf(pid)
+	if unknown != nil || !owner.Traceable || owner.UID != os.Geteuid() {
+		return OtherUser(err)
+	}
+	why := ScopeRefuses(ReadScope())
+	if why == "" {
+		return OtherUser(err)
+	}
+	return As(As(errors.New(why), err), refusal.ErrPermission)
+}
+
+// ScopeRefuses says why a scope refuses the memory of a user's own process, and what helps; "": it does not.
+func ScopeRefuses(s Scope) string {
+	const cannot, sysctl = "its memory may not be read, as kernel.yama.ptrace_scope is %d: ", "set that to 0 (sysctl -w kernel.yama.ptrace_scope=0), or use CAP_SYS_PTRACE"
+	switch s {
+	case ScopeClassic:
+		return ""
+	case ScopeRestricted:
+		return fmt.Sprintf(cannot+"start the program by 'ccmapd run', "+sysctl, s)
+	case ScopeNone:
+		return fmt.Sprintf(cannot+"that stays until the machine starts again", s)
+	}
+	return fmt.Sprintf(cannot+sysctl, s)
 }
 
 // here has the namespaces of this process, which do not change: it is not one that enters others.

@@ -1,10 +1,15 @@
 package process_test
 
 import (
+	"errors"
 	"os"
+	"strings"
 	"testing"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/ccmapd/ccmapd/internal/process"
+	"github.com/ccmapd/ccmapd/internal/refusal"
 	"github.com/ccmapd/ccmapd/internal/testrun"
 	"github.com/ccmapd/ccmapd/internal/traceetest"
 )
@@ -97,6 +102,22 @@ func TestAccessByScope(t *testing.T) {
 		if got := (process.Tracer{Free: true}).Access(process.Owner{}, scope); got != process.NoAccess {
 			t.Errorf("scope %d: an owner that is not known lets root's group in: %v", scope, got)
 		}
+	}
+}
+
+// TestNoMemory: the reason tells what a user can do, by Yama's scope.
+func TestNoMemory(t *testing.T) {
+	t.Parallel()
+	for scope, want := range map[process.Scope]string{
+		process.ScopeClassic: "", process.ScopeRestricted: "ptrace_scope is 1: start the program by 'ccmapd run'",
+		process.ScopeAdmin: "ptrace_scope is 2: set that to 0", process.ScopeNone: "ptrace_scope is 3: that stays",
+	} {
+		if got := process.ScopeRefuses(scope); !strings.Contains(got, want) || (got == "") != (want == "") {
+			t.Errorf("scope %d: %q, want %q", scope, got, want)
+		}
+	}
+	if err := process.NoMemory(os.Getpid(), unix.EPERM); !errors.Is(err, refusal.ErrPermission) || !errors.Is(err, unix.EPERM) {
+		t.Error(err)
 	}
 }
 

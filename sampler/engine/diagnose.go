@@ -268,19 +268,19 @@ func passedOver(err error) bool {
 // needs are the checks that an engine depends on, the likeliest reason of a refusal first.
 var needs = map[string][]string{
 	"bpf":  {checkProgram, checkNamespaces, checkCapabilities, checkCalls, checkLockdown},
-	"perf": {checkProgram, checkCalls, checkOwner, checkParanoid, checkMemlock, checkFiles, checkNamespaces},
+	"perf": {checkProgram, checkCalls, checkOwner, checkYama, checkParanoid, checkMemlock, checkFiles, checkNamespaces},
 	"jfr":  {checkOwner}, "pprofhttp": {checkOwner},
 	"memory": {checkProgram, checkOwner, checkYama, checkCalls},
 }
 
-// cureOf returns the cure of the first check that failed of those that an engine depends on. A program that its owner
-// alone may read is not what is wrong.
+// cureOf returns the cure of the first check that failed of those that an engine depends on. A program that may not be
+// read, as it is another's or by Yama, is not what is wrong.
 func cureOf(engine string, checks []Check) string {
 	failed := func(name string) int {
 		return slices.IndexFunc(checks, func(c Check) bool { return c.Name == name && !c.OK })
 	}
 	for _, name := range needs[engine] {
-		if i := failed(name); i >= 0 && (name != checkProgram || failed(checkOwner) < 0) {
+		if i := failed(name); i >= 0 && (name != checkProgram || failed(checkOwner) < 0 && failed(checkYama) < 0) {
 			return checks[i].Cure
 		}
 	}

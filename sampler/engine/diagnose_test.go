@@ -173,7 +173,7 @@ func TestChecks(t *testing.T) {
 		{checkFiles, "perf", func(m *machine) { m.files = 1024 }, "RLIMIT_NOFILE is 1024; engine perf opens 6592 for 100 threads on 64 CPUs", "ulimit -n 6592"},
 		{checkCapabilities, "bpf", func(m *machine) { m.lackingCPUs, m.permitted = "cap_bpf", "cap_perfmon" }, "permitted: cap_perfmon; ambient: none", `setcap cap_bpf,cap_perfmon,cap_sys_ptrace+p '/opt/it'\''s/ccmapd'`},
 		{checkCalls, "perf", func(m *machine) { m.filter, m.refused = "2", []string{"perf_event_open (operation not permitted)"} }, "seccomp mode 2; refused: perf_event_open", "docker run"},
-		{checkYama, "", func(m *machine) { m.yama, m.ptrace = 1, false }, "ptrace_scope is 1", "kernel.yama.ptrace_scope=0"},
+		{checkYama, "memory", func(m *machine) { m.yama, m.ptrace = 1, false }, "ptrace_scope is 1", "kernel.yama.ptrace_scope=0"},
 		{checkLockdown, "bpf", func(m *machine) { m.lockdown = "none integrity [confidentiality]" }, "[confidentiality]", "lockdown=integrity"},
 		{checkNamespaces, "bpf", func(m *machine) { m.users = "user:[1]" }, "user:[1]", "--userns=host"},
 		{checkRegisters, "", func(m *machine) { m.registers = 0 }, "0 of 4", ""},
@@ -187,6 +187,17 @@ func TestChecks(t *testing.T) {
 		}
 		if test.engine != "" && cureOf(test.engine, checks) != checks[i].Cure {
 			t.Errorf("%s: the cure of engine %s is %q", test.check, test.engine, cureOf(test.engine, checks))
+		}
+	}
+}
+
+// TestCureByYama: where Yama forbids to read a program's memory, the program cannot be read either, and has no cure.
+func TestCureByYama(t *testing.T) {
+	t.Parallel()
+	checks := []Check{{Name: checkProgram}, {Name: checkOwner, OK: true}, {Name: checkYama, Cure: "sysctl"}}
+	for _, engine := range []string{"perf", "memory"} {
+		if got := cureOf(engine, checks); got != "sysctl" {
+			t.Errorf("%s: %q", engine, got)
 		}
 	}
 }

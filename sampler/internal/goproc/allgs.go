@@ -136,6 +136,7 @@ func (p *Process) sliceOfGs(at uint64, l gosym.Layout) (first, n uint64, ok bool
 
 // listAt finds the pointer and the length that the runtime keeps beside the slice at an address.
 func (p *Process) listAt(at, first, n uint64, refs []uint64) (pointer, length uint64, err error) {
+	var lengths []uint64
 	for _, ref := range refs {
 		var word [8]byte
 		if ref == at || ref == at+8 || ref == at+16 || !plausible(ref) || p.instant.Memory.Read(ref, word[:]) != nil {
@@ -145,16 +146,27 @@ func (p *Process) listAt(at, first, n uint64, refs []uint64) (pointer, length ui
 		case first:
 			pointer = ref
 		case n:
-			if length != 0 { // another word has the same number by accident
-				return 0, 0, errNotYet
+			if !slices.Contains(lengths, ref) {
+				lengths = append(lengths, ref)
 			}
-			length = ref
 		}
 	}
-	if pointer == 0 || length == 0 {
+	if len(lengths) > 1 {
+		lengths = slices.DeleteFunc(lengths, p.isTypeOfPointers)
+	}
+	if pointer == 0 || len(lengths) != 1 { // another word has the same number by accident
 		return 0, 0, errNotYet
 	}
-	return pointer, length, nil
+	return pointer, lengths[0], nil
+}
+
+// isTypeOfPointers reports whether the type *g may be at an address, which runtime.allgadd hands to growslice. It begins
+// with its size and with how much of that has pointers, 8 both (internal/abi.Type, Go 1.20 to 1.27): the number of
+// goroutines of many a small program.
+func (p *Process) isTypeOfPointers(at uint64) bool {
+	var head [16]byte
+	const size = 8
+	return p.instant.Memory.Read(at, head[:]) == nil && binary.NativeEndian.Uint64(head[:]) == size && binary.NativeEndian.Uint64(head[8:]) == size
 }
 
 // findReasons reads the texts of reasons from the array that functions refer to.

@@ -64,6 +64,7 @@ const stepsPerSample = 1 << 22
 // code is the target's code, with a cache by address. It belongs to the
 // engine's goroutine. Before the table is ready every address is unknown.
 type code struct {
+	pid     int
 	options gosym.Options
 	table   *gosym.Table
 	cache   map[uint64]*place
@@ -239,18 +240,18 @@ func (c *code) target(pc uint64, names *ccmap.Names) (ccmap.MethodID, bool) {
 // openCode loads the target's symbols. It returns nil where the program was
 // stopped right after exec and has not been relocated yet.
 func openCode(ctx context.Context, pid int, o gosym.Options) (*code, error) {
-	c := &code{options: o, cache: make(map[uint64]*place), rows: make(map[uint64]*ehframe.Row)}
-	return c, c.load(ctx, pid)
+	c := &code{pid: pid, options: o, cache: make(map[uint64]*place), rows: make(map[uint64]*ehframe.Row)}
+	return c, c.load(ctx)
 }
 
-func (c *code) load(ctx context.Context, pid int) error {
+func (c *code) load(ctx context.Context) error {
 	defer c.pace(time.Now())
-	table, err := gosym.Open(ctx, pid, c.options)
+	table, err := gosym.Open(ctx, c.pid, c.options)
 	switch {
 	case errors.Is(err, gosym.ErrNotReady):
 		return nil
 	case err != nil:
-		return explainLoad(err)
+		return explainLoad(c.pid, err)
 	}
 	c.table, c.renewed = table, time.Now()
 	c.forget()
@@ -258,14 +259,14 @@ func (c *code) load(ctx context.Context, pid int) error {
 }
 
 // explainLoad gives an error in loading symbols its kind and, where there is one, a cure.
-func explainLoad(err error) error {
+func explainLoad(pid int, err error) error {
 	switch {
 	case errors.Is(err, gosym.ErrNotGo):
 		return process.As(err, sampler.ErrNotManaged)
 	case errors.Is(err, gosym.ErrUnsupported):
 		return process.As(fmt.Errorf("load symbols: %w", err), sampler.ErrProgram)
 	case errors.Is(err, fs.ErrPermission):
-		return process.OtherUser(err)
+		return process.NoMemory(pid, err)
 	case errors.Is(err, fs.ErrNotExist):
 		return process.As(fmt.Errorf("load symbols: %w", err), sampler.ErrNoProcess)
 	case errors.Is(err, gosym.ErrReplaced):
@@ -301,7 +302,7 @@ func (c *code) same() error {
 	if err == nil || wants || process.Gone(err) {
 		return nil
 	}
-	return explainLoad(err)
+	return explainLoad(c.pid, err)
 }
 
 // hashBodies tells the bodies of sampled methods.

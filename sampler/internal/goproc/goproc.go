@@ -99,7 +99,7 @@ func (p *Process) Load(ctx context.Context) bool {
 	if p.code.table != nil || !p.code.due(time.Now()) {
 		return false
 	}
-	if err := p.code.load(ctx, p.pid); err != nil {
+	if err := p.code.load(ctx); err != nil {
 		if !p.refused && ctx.Err() == nil {
 			p.log.Warn("no symbols: all functions are [unknown]", "reason", err)
 		}

@@ -310,7 +310,7 @@ func TestExplainLoad(t *testing.T) {
 		fs.ErrNotExist:       {sampler.ErrNoProcess, "load symbols: "},
 		fs.ErrPermission:     {sampler.ErrPermission, "another user"},
 	} {
-		if got := explainLoad(fmt.Errorf("wrapped: %w", err)); !errors.Is(got, want.kind) || !strings.Contains(got.Error(), want.text) {
+		if got := explainLoad(os.Getpid(), fmt.Errorf("wrapped: %w", err)); !errors.Is(got, want.kind) || !strings.Contains(got.Error(), want.text) {
 			t.Errorf("%v becomes %v, want %v with %q", err, got, want.kind, want.text)
 		}
 	}

@@ -68,7 +68,7 @@ func Open(ctx context.Context, o sampler.ProcessOptions, w *hang.Watch) (*Proces
 	p.deep.renew()
 	if err := p.open(ctx, o.SymbolCache); err != nil {
 		p.Close()
-		return nil, explain(err)
+		return nil, explain(pid, err)
 	}
 	return p, nil
 }
@@ -96,14 +96,17 @@ func (p *Process) open(ctx context.Context, cache string) error {
 }
 
 // explain gives an error in reading the JVM its kind and, where there is one, a cure.
-func explain(err error) error {
+func explain(pid int, err error) error {
+	if stat, gone := process.ReadStat(pid); gone != nil || stat.Zombie() { // what was read of it makes no sense
+		return process.As(fmt.Errorf("read the JVM, which has ended: %w", err), sampler.ErrNoProcess)
+	}
 	switch {
 	case errors.Is(err, vmstructs.ErrUnsupported):
 		return process.As(fmt.Errorf("%w; HotSpot of JDK 17 to 25 is supported", err), sampler.ErrUnsupported)
 	case errors.Is(err, vmstructs.ErrNotHotSpot): // its libjvm.so is another's, or the process is no JVM any more
 		return process.As(err, sampler.ErrNotManaged)
 	case errors.Is(err, fs.ErrPermission), errors.Is(err, unix.EPERM):
-		return process.OtherUser(err)
+		return process.NoMemory(pid, err)
 	case process.Gone(err):
 		return process.As(fmt.Errorf("read the JVM: %w", err), sampler.ErrNoProcess)
 	}

@@ -42,6 +42,7 @@ type ledger struct {
 	now     int64
 	elapsed int64
 	cost    time.Duration // of a tick
+	ticks   int
 
 	active, unseen []int32 // places to look at: moved on since the last tick or running, and idle without a stack
 	shares         []int64 // of the active ones that are looked at, how many each stands for

@@ -99,7 +99,7 @@ func (s *session) count(smp *ccmap.Sample) {
 			seen[name] = true
 		}
 		switch name {
-		case "main.sleeps", "main.receives", "main.locks", "net/http.serverHandler.ServeHTTP":
+		case "main.sleeps", "main.receives", "main.locks", "main.yields", "main.plays", "main.pulls", "net/http.serverHandler.ServeHTTP":
 			s.cum[s.names.At(smp.Frames[0].Method).Name+" "+name] += smp.Weight
 		}
 	}
@@ -281,21 +281,43 @@ func TestGoVersions(t *testing.T) {
 	}
 }
 
+// TestPeriodAfter: the budget makes the period longer, but for the first ticks only up to the time of idle waits.
+func TestPeriodAfter(t *testing.T) {
+	t.Parallel()
+	s := &Source{o: sampler.ProcessOptions{Idle: time.Second}, budget: 0.01}
+	s.interval.Store(int64(50 * time.Millisecond))
+	for _, c := range []struct {
+		ticks      int
+		cost, want time.Duration
+	}{
+		{1, 80 * time.Millisecond, time.Second},
+		{idleTicks, 200 * time.Millisecond, 2 * time.Second},
+		{idleTicks + 1, 200 * time.Millisecond, 20 * time.Second},
+		{1, 5 * time.Millisecond, 500 * time.Millisecond},
+		{1, 10 * time.Microsecond, 50 * time.Millisecond},
+	} {
+		if got := time.Duration(s.periodAfter(c.ticks, c.cost)); got != c.want {
+			t.Errorf("after %d ticks of %v: %v, want %v", c.ticks, c.cost, got, c.want)
+		}
+	}
+}
+
 // TestStarted: a program that has had no CPU time may still begin, though not for ever.
 func TestStarted(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
-		age, used time.Duration
-		want      bool
+		age, used     time.Duration
+		stopped, want bool
 	}{
-		{time.Second, time.Second, false},
-		{3 * time.Second, 10 * time.Millisecond, false},
-		{3 * time.Second, time.Second, true},
-		{30 * time.Second, 0, false},
-		{2 * time.Minute, 0, true},
+		{time.Second, time.Second, false, false},
+		{3 * time.Second, 10 * time.Millisecond, false, false},
+		{3 * time.Second, time.Second, false, true},
+		{3 * time.Second, time.Second, true, false},
+		{30 * time.Second, 0, false, false},
+		{2 * time.Minute, 0, true, true},
 	} {
-		if got := started(c.age, c.used); got != c.want {
-			t.Errorf("after %v and %v of CPU time: %v, want %v", c.age, c.used, got, c.want)
+		if got := started(c.age, c.used, c.stopped); got != c.want {
+			t.Errorf("after %v and %v of CPU time, stopped %v: %v, want %v", c.age, c.used, c.stopped, got, c.want)
 		}
 	}
 }

@@ -120,15 +120,16 @@ func (s *Source) hasBegun() bool {
 	if err != nil {
 		return true
 	}
-	used, err := process.ReadCPUTimes(s.o.PID)
-	return err != nil || started(time.Since(begin), used.All)
+	stat, err1 := process.ReadStat(s.o.PID)
+	used, err2 := process.ReadCPUTimes(s.o.PID)
+	return err1 != nil || err2 != nil || started(time.Since(begin), used.All, stat.Stopped())
 }
 
 // started reports whether a program of an age that has had so much CPU time is beyond its start, which takes tens of
-// ms of CPU time. A busy machine gives them late.
-func started(age, used time.Duration) bool {
+// ms of CPU time. A busy machine gives them late. One that is stopped, as 'run' holds it until it is sampled, goes on later.
+func started(age, used time.Duration, stopped bool) bool {
 	const least, enough, longest = 2 * time.Second, 200 * time.Millisecond, time.Minute
-	return age > longest || age > least && used > enough
+	return age > longest || age > least && used > enough && !stopped
 }
 
 // find finds the goroutines of a program that has begun.
@@ -294,11 +295,24 @@ func (s *Source) end(reason string, clock *sampler.Clock, push func(*ccmap.Sampl
 // pace sets the period by what a tick has cost.
 func (s *Source) pace(cost time.Duration) {
 	s.ledger.cost += (cost - s.ledger.cost) / 4
+	s.ledger.ticks++
+	s.period.Store(s.periodAfter(s.ledger.ticks, s.ledger.cost))
+}
+
+// periodAfter returns the period after so many ticks of such a cost. The first ones do not wait for the budget, but take
+// some tenths of a core: until they have told which goroutines are idle, the few that are not would hardly be looked at
+// among a million.
+func (s *Source) periodAfter(ticks int, cost time.Duration) int64 {
 	period := s.interval.Load()
-	if s.budget > 0 {
-		period = max(period, int64(float64(s.ledger.cost)/s.budget))
+	if s.budget <= 0 {
+		return period
 	}
-	s.period.Store(period)
+	const early = 10 // periods of the first ticks, in what they cost
+	affordable := int64(float64(cost) / s.budget)
+	if ticks <= idleTicks && s.o.Idle > 0 {
+		affordable = min(affordable, max(int64(s.o.Idle), early*int64(cost)))
+	}
+	return max(period, affordable)
 }
 
 // publish makes the counts visible.

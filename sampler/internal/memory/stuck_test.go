@@ -1,8 +1,13 @@
 package memory
 
 import (
+	"maps"
 	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -243,4 +248,63 @@ func TestStuckThreads(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestStuckPrinted: threads wait for the monitors, and these have the owners, that the JVM prints itself.
+func TestStuckPrinted(t *testing.T) {
+	for _, jdk := range jvmtest.JDKs(t) {
+		for _, flags := range jvmtest.PartInTurn(locksVariants[jdk.Name], 3) {
+			t.Run(jdk.Name+strings.Join(flags, ""), func(t *testing.T) {
+				jvm := jdk.Start(t, append(flags, "-Xmx64m"), "Stuck")
+				s, err := FindStuck(t.Context(), StuckOptions{PID: jvm.PID, Longer: 300 * time.Millisecond})
+				if err != nil {
+					t.Fatal(err)
+				}
+				got := map[string]string{}
+				for _, g := range s.Groups {
+					if g.Reason != reasonMonitor {
+						continue
+					}
+					for _, task := range g.Some {
+						owner := "?"
+						if g.Owner != nil {
+							owner = g.Owner.Name
+						}
+						got[task.Name] = task.Monitor + " of " + owner
+					}
+				}
+				out, err := exec.Command(filepath.Join(jdk.Home, "bin/jcmd"), strconv.Itoa(jvm.PID), "Thread.print").Output()
+				if err != nil {
+					t.Fatal(err)
+				}
+				if want := printedMonitors(string(out)); !maps.Equal(got, want) || len(want) != 4 {
+					t.Errorf("%v, the JVM itself prints %v", got, want)
+				}
+			})
+		}
+	}
+}
+
+// printedMonitors reads which thread waits for which monitor, and of whom, from what jcmd Thread.print prints.
+func printedMonitors(text string) map[string]string {
+	object := regexp.MustCompile(`- (waiting to lock|locked) <0x0*([0-9a-f]+)> \(an? (.*)\)`)
+	waits, owners, thread := map[string]string{}, map[string]string{}, ""
+	for line := range strings.Lines(text) {
+		if name, found := strings.CutPrefix(line, `"`); found {
+			thread, _, _ = strings.Cut(name, `"`)
+		}
+		m := object.FindStringSubmatch(line)
+		if m == nil {
+			continue
+		}
+		if monitor := m[3] + "@0x" + m[2]; m[1] == "locked" {
+			owners[monitor] = thread
+		} else {
+			waits[thread] = monitor
+		}
+	}
+	for thread, monitor := range waits {
+		waits[thread] = monitor + " of " + owners[monitor]
+	}
+	return waits
 }
