@@ -61,3 +61,17 @@ func TestRaceDetector(t *testing.T) {
 		t.Errorf("%v", s.cum)
 	}
 }
+
+// TestPlugin: goroutines that wait in the code of a plugin, and others of the program that has loaded it.
+func TestPlugin(t *testing.T) {
+	t.Parallel()
+	testrun.Full(t, testrun.Minutes)
+	if _, err := exec.LookPath("gcc"); err != nil {
+		testrun.Lacks(t, "no C compiler: install gcc and libc6-dev")
+	}
+	s, _ := sampleKind(t, build(t, "plugged"), build(t, "plugged/plugin", "-buildmode=plugin"))
+	const inPlugin = "github.com/ccmapd/ccmapd/sampler/internal/memory/testdata/plugged/plugin.Rests"
+	if least := int64(500 * time.Millisecond); s.cum[inPlugin] < least || s.cum["main.sleeps"] < least || s.cum["main.main"] < least {
+		t.Errorf("%v", s.cum)
+	}
+}

@@ -25,7 +25,7 @@ func TestMain(m *testing.M) { enginetest.Main(m) }
 // build compiles a program of testdata.
 func build(t *testing.T, program string, flags ...string) string {
 	t.Helper()
-	path := filepath.Join(t.TempDir(), program)
+	path := filepath.Join(t.TempDir(), filepath.Base(program))
 	args := append(append([]string{"build", "-o", path}, flags...), "./testdata/"+program)
 	if out, err := exec.Command("go", args...).CombinedOutput(); err != nil {
 		t.Fatalf("build %s: %v\n%s", program, err, out)

@@ -1,0 +1,15 @@
+// A plugin whose function waits.
+package main
+
+import "time"
+
+// Rests sleeps for ever.
+//
+//go:noinline
+func Rests() {
+	for {
+		time.Sleep(3 * time.Millisecond)
+	}
+}
+
+func main() {}
