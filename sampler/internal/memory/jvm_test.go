@@ -61,6 +61,7 @@ func TestJVMTruth(t *testing.T) {
 			from := ownClocks(t, jvm)["Waits.at"]
 			s.await(t, 2*time.Second)
 			clocks := ownClocks(t, jvm)
+			s.awaitLook(t, clocks["Waits.at"])
 			s.end(t)
 			clear(by)
 			clear(under)

@@ -73,13 +73,29 @@ func (s *session) drain() {
 	})
 }
 
-// only counts the samples of a time alone, which a program knows better than a test that waits for a CPU.
+// only counts the samples of a time alone, which a program knows better than a test that waits for a CPU. A look stands
+// for the time since the look before, on a busy machine for a second: what of that is beyond the time does not count.
 func (s *session) only(from, to int64) {
 	clear(s.cum)
 	clear(s.flat)
-	for i := range s.kept {
-		if at := s.kept[i].Time; from < at && at <= to {
-			s.count(&s.kept[i])
+	before, at := int64(0), int64(0) // looks
+	for _, smp := range s.kept {
+		if smp.Time != at {
+			before, at = at, smp.Time
+		}
+		if inside := min(at, to) - max(before, from); before > 0 && inside > 0 {
+			smp.Weight = int64(float64(smp.Weight) * float64(inside) / float64(at-before))
+			s.count(&smp)
+		}
+	}
+}
+
+// awaitLook drains until a look is later than a time.
+func (s *session) awaitLook(t *testing.T, at int64) {
+	t.Helper()
+	for deadline := time.Now().Add(time.Minute); len(s.kept) == 0 || s.kept[len(s.kept)-1].Time <= at; s.await(t, 10*time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("no look for a minute")
 		}
 	}
 }
@@ -151,6 +167,7 @@ func TestTruth(t *testing.T) {
 			if _, err := fmt.Sscan(g.Line(t), &from, &to); err != nil {
 				t.Fatal(err)
 			}
+			s.awaitLook(t, to)
 			s.end(t)
 			s.only(from, to)
 			for range 3 {
