@@ -472,3 +472,52 @@ func TestPointsOfVMs(t *testing.T) {
 		t.Errorf("%v of %v", counts, r.Process)
 	}
 }
+
+// TestFileComesBack: a file may be there again after a power cut if its directory could be synced neither after it was
+// written nor after it was taken back. Then nothing counts twice, here or for a hub, and nothing is left out.
+func TestFileComesBack(t *testing.T) {
+	t.Parallel()
+	for seed := range 40 {
+		d := cutdisk.New(uint64(seed), 1<<40)
+		w, hub := newWorkload(rand.New(rand.NewPCG(uint64(seed), 5)), day, 1), newHub()
+		for life := range 4 {
+			s, err := open(Options{Logger: slog.New(slog.DiscardHandler)}, d)
+			if err != nil {
+				t.Fatal(err)
+			}
+			o, err := s.OpenOutbox("machine", all)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := w.resume(s); err != nil {
+				t.Fatal(err)
+			}
+			w.check(t)
+			if life == 3 {
+				hub.takeAll(t, o)
+				break
+			}
+			w.append(s, false)
+			d.Fail = func(call, name string) error {
+				if call == "syncdir" && strings.HasPrefix(name, "targets/") {
+					return syscall.EIO
+				}
+				return nil
+			}
+			if err := w.file(s, w.sources[0]); err == nil {
+				t.Fatal("filed, though no name is safe")
+			}
+			d.Fail = nil
+			for range seed % 3 { // or the power is cut before anything else
+				w.append(s, false)
+			}
+			d = d.Cut(1 << 40)
+		}
+		if c := w.sources[0]; hub.samples[build{c.key.Target, c.key.Build, "cpu", "nanoseconds"}] != c.filed {
+			t.Errorf("the hub has %v, want %d", hub.samples, c.filed)
+		}
+		if t.Failed() {
+			t.Fatalf("seed %d", seed)
+		}
+	}
+}

@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"path"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/klauspost/compress/zstd"
@@ -67,7 +68,8 @@ func writeProfile(w io.Writer, s *ccmap.Snapshot) error {
 //
 // Whatever happens, the counts are in the log or in the file, never in both: the log first says that the file will
 // have them, which holds as soon as the file exists. After an error the file does not exist, and the counts are
-// still in the log.
+// still in the log. Where the disk does not say whether a power cut may bring the file back, nothing more is counted
+// before it does: Append and File return its errors until then.
 func (s *Store) File(k Key, from, to time.Time, whole *ccmap.Snapshot, streams ...*Stream) (string, error) {
 	if !isName(k.Target) {
 		return "", fmt.Errorf("file period: %q cannot be the name of a directory", k.Target)
@@ -79,7 +81,11 @@ func (s *Store) File(k Key, from, to time.Time, whole *ccmap.Snapshot, streams .
 	for _, t := range streams {
 		h.Marks = append(h.Marks, t.marks()...)
 	}
+	err := s.takeBack()
 	s.mu.Unlock()
+	if err != nil {
+		return "", fmt.Errorf("file period: %w", err)
+	}
 	if s.isClosed() {
 		return "", fmt.Errorf("file period: store %s: %w", s.Dir, fs.ErrClosed)
 	}
@@ -89,14 +95,14 @@ func (s *Store) File(k Key, from, to time.Time, whole *ccmap.Snapshot, streams .
 		return "", fmt.Errorf("file period: %w", err)
 	}
 	h.Path = name
-	announced := func(bool) {}
+	announced := func(written, gone bool) {}
 	if s.outbox != nil {
 		if announced, err = s.outbox.announce(k, n, name); err != nil {
 			return "", fmt.Errorf("file period: %w", err)
 		}
 	}
 	err = s.fileAs(h, whole)
-	announced(err == nil)
+	announced(err == nil, err != nil && s.isGone(name))
 	if err != nil {
 		return "", fmt.Errorf("file period: %w", err)
 	}
@@ -149,17 +155,45 @@ func (s *Store) fileAs(h head, whole *ccmap.Snapshot) error {
 
 // unfile makes a file that could not be written certain not to count.
 func (s *Store) unfile(h head, logged bool) error {
-	err := s.disk.Remove(h.Path)
-	if err == nil {
-		err = s.disk.SyncDir(path.Dir(h.Path))
+	if err := removeForSure(s.disk, h.Path); err != nil {
+		s.mu.Lock()
+		s.returning = append(s.returning, h.Path)
+		s.mu.Unlock()
+		return err
 	}
-	if errors.Is(err, fs.ErrNotExist) {
-		err = nil
-	}
-	if logged && err == nil {
+	if logged {
 		s.noteAlone(kindVoid, head{Path: h.Path}) // that the file is missing means the same
 	}
-	return err
+	return nil
+}
+
+// removeForSure removes a file so that no power cut brings it back.
+func removeForSure(d fileSystem, name string) error {
+	if err := d.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if err := d.SyncDir(path.Dir(name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
+}
+
+// takeBack makes certain that files which were removed do not come back: what they had may be counted anew only then.
+// The caller holds mu.
+func (s *Store) takeBack() error {
+	for ; len(s.returning) > 0; s.returning = s.returning[1:] {
+		if err := removeForSure(s.disk, s.returning[0]); err != nil {
+			return fmt.Errorf("store %s: take a file back: %w", s.Dir, err)
+		}
+	}
+	return nil
+}
+
+// isGone reports whether a file is not there, and will not be.
+func (s *Store) isGone(name string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return !slices.Contains(s.returning, name) && !exists(s.disk, name)
 }
 
 func (s *Store) noteAlone(k kind, h head) error {

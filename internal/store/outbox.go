@@ -184,7 +184,9 @@ func (o *Outbox) loadDue(name string) {
 		return
 	}
 	if !exists(o.store.disk, d.Path) {
-		o.store.disk.Remove(name)
+		if o.store.isGone(d.Path) {
+			o.store.disk.Remove(name)
+		}
 		return
 	}
 	o.due[name] = d
@@ -203,30 +205,30 @@ func (o *Outbox) read(name string, most int64) ([]byte, error) {
 	return text, err
 }
 
-// announce notes that a file is to be sent, if it is. The caller writes it, and tells by done whether it is there. It
-// holds the store's filing.
-func (o *Outbox) announce(k Key, n fileName, name string) (done func(written bool), err error) {
+// announce notes that a file is to be sent, if it is. The caller writes it, and tells by done whether it is there, or
+// surely is not. It holds the store's filing.
+func (o *Outbox) announce(k Key, n fileName, name string) (done func(written, gone bool), err error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if !o.takes(k) {
-		return func(bool) {}, nil
+		return func(bool, bool) {}, nil
 	}
 	if len(o.due) >= mostDue {
 		o.lost++
-		return func(bool) {}, nil
+		return func(bool, bool) {}, nil
 	}
 	d := due{build{k.Target, k.Build, k.Unit.Kind(), k.Unit.Base()}, name, n.from.UTC(), n.to.UTC()}
 	marker := o.newName(dueType)
 	if err := o.replaceJSON(marker, d); err != nil {
 		return nil, fmt.Errorf("note for the hub: %w", err)
 	}
-	return func(written bool) {
+	return func(written, gone bool) {
 		o.mu.Lock()
 		defer o.mu.Unlock()
 		switch {
 		case written:
 			o.due[marker] = d
-		case !exists(o.store.disk, name):
+		case gone:
 			o.store.disk.Remove(marker) // the next process does so else
 		}
 	}, nil

@@ -74,6 +74,29 @@ func (h *aHub) sendSome(t *testing.T, rnd *rand.Rand, o *Outbox) {
 	}
 }
 
+// takeAll seals and sends until nothing waits.
+func (h *aHub) takeAll(t *testing.T, o *Outbox) {
+	t.Helper()
+	for files, sealed := 1, 0; files+sealed > 0; {
+		if err := o.Seal(2); err != nil {
+			t.Fatal(err)
+		}
+		list, _ := o.Waiting()
+		for _, one := range list {
+			frame, err := o.Frame(one)
+			if err != nil {
+				t.Fatal(err)
+			}
+			h.take(t, frame)
+			if err := o.Done(one); err != nil {
+				t.Fatal(err)
+			}
+		}
+		list, files = o.Waiting()
+		sealed = len(list)
+	}
+}
+
 // TestOutboxCuts: whatever the disk does and wherever the power is cut, the hub has each filed sample once.
 func TestOutboxCuts(t *testing.T) {
 	t.Parallel()
@@ -147,24 +170,7 @@ func live(t *testing.T, w *workload, hub *aHub, s *Store, d *cutdisk.Disk, last 
 	if _, err := w.resume(s); err != nil {
 		t.Fatal(err)
 	}
-	for files, sealed := 1, 0; files+sealed > 0; {
-		if err := o.Seal(2); err != nil {
-			t.Fatal(err)
-		}
-		list, _ := o.Waiting()
-		for _, one := range list {
-			frame, err := o.Frame(one)
-			if err != nil {
-				t.Fatal(err)
-			}
-			hub.take(t, frame)
-			if err := o.Done(one); err != nil {
-				t.Fatal(err)
-			}
-		}
-		list, files = o.Waiting()
-		sealed = len(list)
-	}
+	hub.takeAll(t, o)
 	if infos, _ := d.List(outboxDir); len(infos) != 1 || path.Join(outboxDir, infos[0].Name()) != identityName {
 		t.Errorf("the outbox still has %v", infos)
 	}

@@ -55,6 +55,8 @@ func (s *Store) endFilings() {
 		k := kindVoid
 		if exists(s.disk, name) {
 			k = kindFiled
+		} else if err := removeForSure(s.disk, name); err != nil { // it may have been removed by a process that was killed
+			s.returning = append(s.returning, name)
 		}
 		s.ledger.note(deltalog.Position{}, k, 0, 0, &h)
 		if _, err := s.journal.Append([]deltalog.Frame{h.frame(k)}); err != nil {

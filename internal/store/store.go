@@ -44,7 +44,7 @@ var ErrNewer = errors.New("the store was written by a later version")
 
 // Store is a directory of profiles that this process may write to. Any goroutine may call its methods.
 //
-//	journal, ledger, unconfirmed, recovered, damage, closed    under mu: one append at a time
+//	journal, ledger, unconfirmed, returning, recovered, damage, closed    under mu: one append at a time
 //	index … outbox    under filing: one change of the files at a time. filing is locked before mu
 //	Options                     Keep, MaxBytes and Moments under filing; the others never change
 type Store struct {
@@ -56,7 +56,8 @@ type Store struct {
 	mu          sync.Mutex
 	journal     *deltalog.Log
 	ledger      *ledger
-	unconfirmed []head // files that are there, and that the log does not know of yet
+	unconfirmed []head   // files that are there, and that the log does not know of yet
+	returning   []string // files that were removed, and may be there again after a power cut
 	recovered   map[Key][]stream
 	damage      deltalog.Damage
 	closed      bool
@@ -350,6 +351,9 @@ func (s *Store) Append(frames ...Frame) error {
 func (s *Store) append(frames []deltalog.Frame, heads []head) error {
 	if s.closed {
 		return fmt.Errorf("store %s: %w", s.Dir, fs.ErrClosed)
+	}
+	if err := s.takeBack(); err != nil {
+		return err
 	}
 	for i := range s.unconfirmed {
 		h := s.unconfirmed[i]
