@@ -198,18 +198,32 @@ func (a *aggregator) readable(ctx context.Context, list []arrived) (good []arriv
 	return good, nil
 }
 
+// mostHalves bounds the tries to find contributions that do not fit: other builds wait meanwhile.
+const mostHalves = 32
+
 // commit merges the contributions that are new into the aggregate of their build. Those that do not fit into it are set
-// aside: they are found by halves, as the others of the list may fit.
+// aside. Halves of the list are tried, as the others may fit; after mostHalves of them all that are left are set aside.
 func (a *aggregator) commit(ctx context.Context, id string, list []arrived) error {
-	err := a.commitAll(ctx, id, list)
-	switch {
-	case !errors.Is(err, errSumFull):
-		return err
-	case len(list) == 1:
-		return a.setAside(ctx, list[0], err)
+	tries := 0
+	var fit func(list []arrived) error
+	fit = func(list []arrived) error {
+		err := errSumFull
+		if tries++; tries <= mostHalves {
+			err = a.commitAll(ctx, id, list)
+		}
+		if !errors.Is(err, errSumFull) {
+			return err
+		}
+		if half := len(list) / 2; half > 0 && tries < mostHalves {
+			return errors.Join(fit(list[:half]), fit(list[half:]))
+		}
+		var all error
+		for _, c := range list {
+			all = errors.Join(all, a.setAside(ctx, c, err))
+		}
+		return all
 	}
-	half := len(list) / 2
-	return errors.Join(a.commit(ctx, id, list[:half]), a.commit(ctx, id, list[half:]))
+	return fit(list)
 }
 
 // commitAll merges all that are new, or none.

@@ -76,6 +76,9 @@ func (s *Store) File(k Key, from, to time.Time, whole *ccmap.Snapshot, streams .
 	}
 	s.filing.Lock()
 	defer s.filing.Unlock()
+	if s.isClosed() {
+		return "", fmt.Errorf("file period: store %s: %w", s.Dir, fs.ErrClosed)
+	}
 	h := head{}
 	s.mu.Lock()
 	for _, t := range streams {
@@ -85,9 +88,6 @@ func (s *Store) File(k Key, from, to time.Time, whole *ccmap.Snapshot, streams .
 	s.mu.Unlock()
 	if err != nil {
 		return "", fmt.Errorf("file period: %w", err)
-	}
-	if s.isClosed() {
-		return "", fmt.Errorf("file period: store %s: %w", s.Dir, fs.ErrClosed)
 	}
 	n := fileName{from: from, to: to, owner: k.Owner}
 	name, err := s.newName(k.dir(), n)
