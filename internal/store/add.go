@@ -169,7 +169,7 @@ func (a adding) takeInDir(k Key, but string) {
 	for _, info := range infos {
 		name := path.Join(k.dir(), info.Name())
 		switch _, known := a.index.find(name, info); {
-		case isTemporary(info.Name()) && info.Name() != tempName && time.Since(info.ModTime()) > tempAge:
+		case isTemporary(info.Name()) && isLeft(info):
 			a.disk.Remove(name)
 		case !known && name != but && isFile(name) && info.Mode().IsRegular() && looked < looksAtOnce:
 			a.takeIn(name)

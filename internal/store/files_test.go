@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -137,6 +138,47 @@ func TestRetainBytes(t *testing.T) {
 	}
 	if _, err := os.Stat(filepath.Join(s.Dir, targetsDir, "web", "a")); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("the directory of a build without files: %v", err)
+	}
+}
+
+// TestRetainAfterAKill: what kills have left of files goes, wherever it lies and whether a later file follows there,
+// but not what another run writes now.
+func TestRetainAfterAKill(t *testing.T) {
+	t.Parallel()
+	s := mustOpen(t, Options{Dir: t.TempDir()})
+	fileAt(t, s, web, day, profile(1))
+	build := path.Dir(web.dir())
+	now := path.Join(web.dir(), ".2"+tempType)
+	left := []string{
+		path.Join(build, tempName), path.Join(web.dir(), tempName), path.Join(web.dir(), ".1"+tempType),
+		path.Join(path.Dir(build), "other", path.Base(web.dir()), tempName),
+	}
+	long := time.Now().Add(-2 * tempAge)
+	for _, name := range append(left, now) {
+		name = filepath.Join(s.Dir, name)
+		for _, err := range []error{os.MkdirAll(filepath.Dir(name), 0o750), os.WriteFile(name, nil, 0o600)} {
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if err := os.Chtimes(filepath.Join(s.Dir, left[2]), long, long); err != nil {
+		t.Fatal(err)
+	}
+	s.Retain(day)
+	for _, name := range left {
+		if _, err := os.Stat(filepath.Join(s.Dir, name)); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if _, err := os.Stat(filepath.Join(s.Dir, now)); err != nil {
+		t.Error(err)
+	}
+	if _, err := os.Stat(filepath.Join(s.Dir, path.Dir(build), "other")); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the directory of a build without files: %v", err)
+	}
+	if len(listed(s)) != 2 {
+		t.Errorf("%v", listed(s))
 	}
 }
 

@@ -48,7 +48,8 @@ func (s *Store) SetBounds(keep, moments time.Duration, maxBytes int64) {
 // Retain removes the files that are older than permitted, and then the oldest, until the rest is small enough, the
 // log included. Moments go first, the oldest of them: they have a tenth of the room. So has what a hub knows of fan-in.
 // The best files of the last two builds of a target stay; the best file of another build goes with the last of its
-// periods. It touches no file of another name, and looks at some files that the index does not know.
+// periods. What kills have left of files goes. It touches no file of another name, and looks at some files that the
+// index does not know.
 func (s *Store) Retain(wall time.Time) {
 	s.filing.Lock()
 	defer s.filing.Unlock()
@@ -62,6 +63,7 @@ func (s *Store) Retain(wall time.Time) {
 	}
 	r := &retaining{Store: s, sizes: newSizes(w.files, s.LogBytes()+sizeOf(w.records)+sizeOf(w.moments)+sizeOf(w.fanIns))}
 	r.now = s.retention.now(wall, time.Since(s.opened), latestOf(wall, slices.Concat(w.files, w.moments)))
+	r.removeTemps(w.temps)
 	r.removeMoments(w.moments)
 	fanIns := r.removeFanIns(w.fanIns)
 	r.removeOld(w.files)
@@ -99,6 +101,20 @@ type retaining struct {
 	now     time.Time
 	there   map[string]bool // paths that stay
 	removed int
+}
+
+// removeTemps removes what kills have left of files. Under the lock nobody else writes one but [Add].
+func (r *retaining) removeTemps(temps []found) {
+	for _, f := range temps {
+		if !isLeft(f.info) {
+			continue
+		}
+		if err := r.disk.Remove(f.path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			r.log.Error("cannot remove what a kill has left of a file", "error", err)
+			continue
+		}
+		r.removeEmpty(f.path)
+	}
 }
 
 // removeOld removes files, the oldest first.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"path"
+	"time"
 
 	"github.com/ccmapd/ccmapd/ccmap"
 	"github.com/ccmapd/ccmapd/export"
@@ -34,6 +35,7 @@ type walker struct {
 	records []found // files of compile records: of their names the owner alone
 	moments []found // files of moments, which end when they were written to last
 	fanIns  []found // of what a hub knows: without an owner
+	temps   []found // files that are being written, or that a kill has left: without an owner
 	skipped int     // names that are no files of the store, and directories that cannot be read
 	first   error
 }
@@ -138,7 +140,9 @@ func (w *walker) file(f found, dir string, info fs.FileInfo, may func(fileName) 
 	switch {
 	case ok && may(name) && info.Mode().IsRegular():
 		w.files = append(w.files, f)
-	case !isTemporary(info.Name()):
+	case isTemporary(info.Name()):
+		w.temps = append(w.temps, f)
+	default:
 		w.skip(fmt.Errorf("%s is no file of a profile", f.path))
 	}
 }
@@ -146,6 +150,11 @@ func (w *walker) file(f found, dir string, info fs.FileInfo, may func(fileName) 
 // isTemporary reports whether a file is one that is being written, under the lock or by [Add].
 func isTemporary(name string) bool {
 	return name == tempName || len(name) > 0 && name[0] == '.' && path.Ext(name) == tempType
+}
+
+// isLeft reports whether a kill has left a temporary file. The caller has the lock, and writes no file now.
+func isLeft(temp fs.FileInfo) bool {
+	return temp.Name() == tempName || time.Since(temp.ModTime()) > tempAge
 }
 
 // readMap reads a profile of the store.

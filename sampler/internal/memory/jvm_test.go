@@ -57,7 +57,7 @@ func TestJVMTruth(t *testing.T) {
 					}
 				}
 			}
-			s.await(t, 100*time.Millisecond)
+			s.awaitLook(t, 0) // a first one, since which the next one counts
 			from := ownClocks(t, jvm)["Waits.at"]
 			s.await(t, 2*time.Second)
 			clocks := ownClocks(t, jvm)

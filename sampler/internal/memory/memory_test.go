@@ -159,7 +159,7 @@ func TestTruth(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			g := enginetest.Start(t, build(t, "waits", flags...))
 			s := attach(t, g.PID(), sampler.ProcessOptions{Unit: Wait, Interval: 5 * time.Millisecond, Idle: time.Second, Under: []string{"main.handles"}})
-			s.await(t, 100*time.Millisecond)
+			s.awaitLook(t, 0) // a first one, since which the next one counts
 			g.Proceed(t)
 			s.await(t, 4*time.Second)
 			g.Proceed(t)
