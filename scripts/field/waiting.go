@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -24,99 +23,11 @@ import (
 // servers' own histograms of the same time. Then it measures what sampling waits costs.
 const waitingPortion report.Portion = "scripts/field, waiting"
 
-// histogram is where a server tells how long its requests take: the sum and the count of a histogram of Prometheus, of
-// the lines that match.
-type histogram struct {
-	url, name string
-	lines     *regexp.Regexp // nil: all
-}
-
-// waiters are the servers, in the order of the table.
-func waiters() []struct {
-	name string
-	server
-	histogram
-} {
-	return []struct {
-		name string
-		server
-		histogram
-	}{
-		{"prometheus", server{
-			about: "prometheus of Debian 13, stripped: 8 clients that query", launch: debianPrometheus, address: prometheusAddress,
-			drive: drives(8, prometheusAddress+"/api/v1/query?query=sum(rate(go_gc_duration_seconds_count[1m]))"),
-		}, histogram{"http://" + prometheusAddress + "/metrics", "prometheus_http_request_duration_seconds", nil}},
-		{"caddy", server{
-			about: "caddy of Debian 13, stripped: 8 clients that list a folder", launch: debianCaddy("trixie"), address: caddyAddress,
-			drive: drives(8, caddyLoad),
-		}, histogram{"http://127.0.0.1:18042/metrics", "caddy_http_request_duration_seconds", regexp.MustCompile(`handler="encode"`)}},
-		{"etcd", server{
-			about: "etcd 3.6.6, gRPC and a database on disk: 8 clients that put", launch: launchEtcd, address: etcdAddress, drive: driveEtcd,
-		}, histogram{"http://" + etcdAddress + "/metrics", "grpc_server_handling_seconds", regexp.MustCompile(`grpc_type="unary"`)}},
-	}
-}
-
-// drives returns requests of some clients, over and over, by a process that does nothing else.
-func drives(clients int, url string) func(context.Context, *field) (*campaign.Process, error) {
-	return func(ctx context.Context, _ *field) (*campaign.Process, error) {
-		campaign.Load(ctx, clients, "http://"+url)
-		return campaign.Launch{Command: []string{"sleep", "1h"}}.Start(ctx)
-	}
-}
-
-const (
-	prometheusAddress = "127.0.0.1:18048"
-	prometheusConfig  = "global: {scrape_interval: 5s}\nscrape_configs:\n- job_name: self\n  static_configs: [{targets: ['" + prometheusAddress + "']}]\n"
-)
-
-func debianPrometheus(ctx context.Context, f *field) (campaign.Launch, error) {
-	root, err := f.debian(ctx, "trixie", "prometheus")
-	if err != nil {
-		return campaign.Launch{}, err
-	}
-	config, data := f.Path("debian", "prometheus.yml"), f.Path("debian", "prometheus-data")
-	return campaign.Launch{
-		Command: []string{
-			filepath.Join(root, "usr/bin/prometheus"), "--config.file=" + config, "--storage.tsdb.path=" + data, "--web.listen-address=" + prometheusAddress,
-		},
-		Ready: regexp.MustCompile("Server is ready to receive web requests"),
-	}, errors.Join(os.RemoveAll(data), os.WriteFile(config, []byte(prometheusConfig), 0o644))
-}
-
-// Modules from the proxy, pinned.
-const (
-	etcdServer = "go.etcd.io/etcd/server/v3@v3.6.6"
-	etcdClient = "go.etcd.io/etcd/client/v3@v3.6.6"
-
-	etcdAddress = "127.0.0.1:18049"
-)
-
-func launchEtcd(ctx context.Context, f *field) (campaign.Launch, error) {
-	executable, err := f.build(ctx, build{name: "etcd", requires: []string{etcdServer}, target: "go.etcd.io/etcd/server/v3"})
-	data, url := f.Path("etcd-data"), "http://"+etcdAddress
-	return campaign.Launch{
-		Command: []string{
-			executable, "--data-dir", data, "--metrics", "extensive", "--listen-client-urls", url, "--advertise-client-urls", url,
-			"--listen-peer-urls", "http://127.0.0.1:18050", "--initial-advertise-peer-urls", "http://127.0.0.1:18050",
-			"--initial-cluster", "default=http://127.0.0.1:18050",
-		},
-		Ready: regexp.MustCompile("serving client traffic insecurely"),
-	}, errors.Join(err, os.RemoveAll(data))
-}
-
-func driveEtcd(ctx context.Context, f *field) (*campaign.Process, error) {
-	executable, err := f.build(ctx, build{name: "etcdload", requires: []string{etcdClient}, files: map[string]string{"main.go": readDriver("etcdload/main.go")}})
-	if err != nil {
-		return nil, fmt.Errorf("build the load of etcd: %w", err)
-	}
-	return campaign.Launch{Command: []string{executable, etcdAddress}, Ready: regexp.MustCompile(`^loading$`)}.Start(ctx)
-}
-
 func runWaiting(ctx context.Context, f *field) error {
 	began := time.Now()
-	runs := 20
+	runs, pairs := 20, 30
 	if f.Quick {
-		runs = 3
+		runs, pairs = 3, 3
 	}
 	table := report.Table{Head: []string{"server", "load", "requests a second", "its own mean, ms", "`ccmapd requests`, ms", "off %", "interval ±%", "held", "ccmapd, % of a core"}}
 	var failed error
@@ -124,13 +35,24 @@ func runWaiting(ctx context.Context, f *field) error {
 		if !f.Wants(w.name) {
 			continue
 		}
-		cells, err := f.measureWaiter(ctx, w.server, w.histogram, runs)
+		cells, err := f.measureWaiter(ctx, w, runs)
 		if err != nil {
 			failed = errors.Join(failed, fmt.Errorf("%s: %w", w.name, err))
 			continue
 		}
 		f.Say("%s", strings.Join(cells, " | "))
 		table.Row(cells...)
+	}
+	paired := report.Table{Head: pairedHead}
+	for _, w := range waiters() {
+		if !f.Wants(w.name) {
+			continue
+		}
+		rows, err := f.pairWaiter(ctx, w, pairs)
+		if err != nil {
+			failed = errors.Join(failed, fmt.Errorf("%s, by pairs: %w", w.name, err))
+		}
+		paired.Rows = append(paired.Rows, rows...)
 	}
 	truths := report.Table{Head: []string{"program", "load", "state", "`runtime/trace`, goroutines", "ccmapd", "off %"}}
 	for _, spinners := range []int{0, 6} {
@@ -155,8 +77,8 @@ func runWaiting(ctx context.Context, f *field) error {
 		}
 		costs.Row(cells...)
 	}
-	text := fmt.Sprintf("%s %d runs of %v each. The last run took %v.\n\n%s\n\n%s\n\n%s", report.Measured(began), runs, f.length(), after(began),
-		strings.TrimSuffix(table.String(), "\n"), strings.TrimSuffix(truths.String(), "\n"), strings.TrimSuffix(costs.String(), "\n"))
+	text := fmt.Sprintf("%s %d runs of %v each. The last run took %v.\n\n%s\n\n%s\n\n%s\n\n%s", report.Measured(began), runs, f.length(), after(began),
+		strings.TrimSuffix(table.String(), "\n"), strings.TrimSuffix(paired.String(), "\n"), strings.TrimSuffix(truths.String(), "\n"), strings.TrimSuffix(costs.String(), "\n"))
 	return errors.Join(failed, f.Write(waitingPortion, text))
 }
 
@@ -172,21 +94,16 @@ type answer struct {
 }
 
 // measureWaiter asks about a server some times, and returns the cells of its row.
-func (f *field) measureWaiter(ctx context.Context, s server, h histogram, runs int) ([]string, error) {
-	p, _, stop, err := s.start(ctx, f)
+func (f *field) measureWaiter(ctx context.Context, w waiter, runs int) ([]string, error) {
+	p, stop, err := w.settle(ctx, f)
 	if err != nil {
 		return nil, err
 	}
 	defer stop()
-	select {
-	case <-time.After(3 * time.Second): // it has come to its usual state
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
 	var own, ours, off, within, perSecond, cpu []float64
 	held := 0
 	for range runs {
-		sum, count, err := h.read(ctx)
+		sum, count, err := w.read(ctx)
 		if err != nil {
 			return nil, err
 		}
@@ -194,7 +111,7 @@ func (f *field) measureWaiter(ctx context.Context, s server, h histogram, runs i
 		if err != nil {
 			return nil, err
 		}
-		sumAfter, countAfter, err := h.read(ctx)
+		sumAfter, countAfter, err := w.read(ctx)
 		if err != nil {
 			return nil, err
 		}
@@ -212,7 +129,7 @@ func (f *field) measureWaiter(ctx context.Context, s server, h histogram, runs i
 		}
 	}
 	return []string{
-		s.about, report.Number(report.LoadAverage(), 0), report.Count(average(perSecond)), report.Number(average(own), 3), report.Number(average(ours), 3),
+		w.about, report.Number(report.LoadAverage(), 0), report.Count(average(perSecond)), report.Number(average(own), 3), report.Number(average(ours), 3),
 		report.Number(average(off), 1), report.Number(average(within), 1), fmt.Sprintf("%d of %d", held, runs), report.Number(average(cpu), 1),
 	}, nil
 }
@@ -234,33 +151,6 @@ func (f *field) ask(ctx context.Context, args ...string) (stdout []byte, used ti
 		return nil, 0, fmt.Errorf("ccmapd %s: %w\n%s", strings.Join(args, " "), err, &said)
 	}
 	return out.Bytes(), cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime(), nil
-}
-
-// read returns the sum, in seconds, and the count of the histogram so far.
-func (h histogram) read(ctx context.Context) (sum, count float64, err error) {
-	var text bytes.Buffer
-	if err := campaign.Fetch(ctx, http.DefaultClient, h.url, &text); err != nil {
-		return 0, 0, err
-	}
-	for line := range strings.Lines(text.String()) {
-		if h.lines != nil && !h.lines.MatchString(line) {
-			continue
-		}
-		fields := strings.Fields(line)
-		for suffix, to := range map[string]*float64{"_sum{": &sum, "_count{": &count} {
-			if strings.HasPrefix(line, h.name+suffix) {
-				v, err := strconv.ParseFloat(fields[len(fields)-1], 64)
-				if err != nil {
-					return 0, 0, fmt.Errorf("read %s: %w", h.url, err)
-				}
-				*to += v
-			}
-		}
-	}
-	if count == 0 {
-		return 0, 0, fmt.Errorf("%s has no %s", h.url, h.name)
-	}
-	return sum, count, nil
 }
 
 // measureIdlers samples a program with so many goroutines, and returns the cells of its row.
