@@ -69,6 +69,9 @@ var ThreadCosts = sync.OnceValues(func() (Costs, error) {
 	return c, err
 })
 
+// UsualThreadCosts are [ThreadCosts] of a usual machine, for who cannot wait for this one's.
+func UsualThreadCosts() Costs { return usualCosts }
+
 // CPUCosts returns the costs of timers of CPUs that run a BPF program, of watchpoints and of
 // caught calls, on this machine. It measures them in some 60 ms: one thread of this process
 // looks at the clock all the time, and each interrupt leaves a gap. target makes the program

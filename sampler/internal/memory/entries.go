@@ -78,12 +78,17 @@ func (e *entries) find(ctx context.Context, o sampler.ProcessOptions, p *goproc.
 	}
 	e.price, e.switches = make(chan perfevent.Costs, 1), process.NewSwitches(o.PID)
 	price := e.price
+	e.costs = perfevent.UsualThreadCosts()
 	go func() {
 		costs, _ := perfevent.ThreadCosts() // the usual ones, where they cannot be measured
 		price <- costs
 	}()
 	return at
 }
+
+// priceTime is how long the breakpoints wait for their price. Where other programs want the CPUs, it takes seconds to
+// measure, in which no request would be counted: so the usual price stands until then.
+const priceTime = time.Second
 
 // entriesEvery is how often counts are read, at least. It takes a call of the kernel for each thread.
 const entriesEvery = 200 * time.Millisecond
@@ -99,8 +104,13 @@ func (e *entries) tick(now, looked int64, last bool) {
 		return
 	}
 	e.last, e.looked = now, looked
-	if e.began == 0 {
-		e.set(now)
+	if priced := e.priced(now); e.began == 0 {
+		switch {
+		case last && e.why == nil && e.price != nil:
+			e.why = errShort
+		case priced:
+			e.set(now)
+		}
 		return
 	}
 	if !e.paused {
@@ -133,13 +143,21 @@ func (e *entries) tick(now, looked int64, last bool) {
 	e.paused = pause
 }
 
-// set sets the breakpoints, once it is known what they cost.
-func (e *entries) set(now int64) {
+// errShort says why nothing was counted where nothing failed.
+var errShort = errors.New("the session ended before breakpoints were set")
+
+// priced reports whether it is known what the breakpoints cost, or was asked for long enough.
+func (e *entries) priced(now int64) bool {
 	select {
 	case e.costs = <-e.price:
+		return true
 	default:
-		return
+		return e.price != nil && now-e.begin >= int64(priceTime)
 	}
+}
+
+// set sets the breakpoints.
+func (e *entries) set(now int64) {
 	for i := range e.all {
 		at := &e.all[i]
 		var err error

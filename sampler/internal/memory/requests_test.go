@@ -3,12 +3,15 @@ package memory
 import (
 	"fmt"
 	"math"
+	"os"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/ccmapd/ccmapd/ccmap"
+	"github.com/ccmapd/ccmapd/internal/perfevent"
+	"github.com/ccmapd/ccmapd/internal/process"
 	"github.com/ccmapd/ccmapd/sampler"
 	"github.com/ccmapd/ccmapd/sampler/internal/enginetest"
 )
@@ -74,5 +77,39 @@ func TestRequests(t *testing.T) {
 	}
 	if s.cum["[running] net/http.serverHandler.ServeHTTP"] == 0 {
 		t.Errorf("no request runs: %v", s.flat)
+	}
+}
+
+// TestPriceIsLate: on a busy machine the breakpoints do not wait for their price, which is measured for seconds there, and
+// take it later. A session that ends before says why it has counted nothing.
+func TestPriceIsLate(t *testing.T) {
+	price := make(chan perfevent.Costs, 1)
+	late := func() *entries {
+		return &entries{price: price, costs: perfevent.UsualThreadCosts(), switches: process.NewSwitches(os.Getpid())}
+	}
+	short := late()
+	short.tick(1, 1, false)
+	short.tick(int64(priceTime), 1, true)
+	if short.began != 0 || !slices.ContainsFunc(short.comments(), isReason) {
+		t.Errorf("began at %d, %q", short.began, short.comments())
+	}
+	e := late()
+	now := int64(1)
+	for ; now < int64(priceTime); now += int64(entriesEvery) {
+		e.tick(now, now, false)
+		if e.began != 0 {
+			t.Fatalf("set after %v", time.Duration(now))
+		}
+	}
+	e.tick(now, now, false)
+	if e.began == 0 || e.costs != perfevent.UsualThreadCosts() || len(e.comments()) > 0 {
+		t.Errorf("began at %d, costs %+v, %q", e.began, e.costs, e.comments())
+	}
+	measured := perfevent.Costs{Call: time.Millisecond}
+	price <- measured
+	now += int64(entriesEvery)
+	e.tick(now, now, false)
+	if e.costs != measured {
+		t.Errorf("%+v", e.costs)
 	}
 }
