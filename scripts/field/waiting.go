@@ -65,6 +65,18 @@ func runWaiting(ctx context.Context, f *field) error {
 		}
 		truths.Rows = append(truths.Rows, rows...)
 	}
+	shifts := report.Table{Head: []string{"program", "load", "stacks", "wrong", "moved, % of the time"}}
+	for _, spinners := range []int{0, 2} {
+		if !f.Wants("shifts") {
+			continue
+		}
+		cells, err := f.measureShifts(ctx, 200, spinners)
+		if err != nil {
+			failed = errors.Join(failed, fmt.Errorf("stacks: %w", err))
+			continue
+		}
+		shifts.Row(cells...)
+	}
 	costs := report.Table{Head: []string{"idle goroutines", "busy ones", "ccmapd, % of a core"}}
 	for _, n := range []int{2_000, 100_000} {
 		if !f.Wants("idlers") {
@@ -77,8 +89,12 @@ func runWaiting(ctx context.Context, f *field) error {
 		}
 		costs.Row(cells...)
 	}
-	text := fmt.Sprintf("%s %d runs of %v each. The last run took %v.\n\n%s\n\n%s\n\n%s\n\n%s", report.Measured(began), runs, f.length(), after(began),
-		strings.TrimSuffix(table.String(), "\n"), strings.TrimSuffix(paired.String(), "\n"), strings.TrimSuffix(truths.String(), "\n"), strings.TrimSuffix(costs.String(), "\n"))
+	text := fmt.Sprintf("%s %d runs of %v each. The last run took %v.\n\n", report.Measured(began), runs, f.length(), after(began))
+	for _, t := range []report.Table{table, paired, truths, shifts, costs} {
+		if len(t.Rows) > 0 {
+			text += t.String() + "\n"
+		}
+	}
 	return errors.Join(failed, f.Write(waitingPortion, text))
 }
 

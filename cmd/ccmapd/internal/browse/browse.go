@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os/exec"
 	"syscall"
 )
@@ -64,7 +65,10 @@ func Prepare(euid int, getenv func(string) string) (*Browser, error) {
 // Open opens a page, a path or an address without a line break. Failed tells once how that went.
 func (b *Browser) Open(page string) error {
 	_, err := io.WriteString(b.tell, page+"\n")
-	return errors.Join(err, b.tell.Close())
+	if err2 := b.tell.Close(); !errors.Is(err2, fs.ErrClosed) { // by Wait, of an opener that has ended since
+		err = errors.Join(err, err2)
+	}
+	return err
 }
 
 // Failed returns the result of the opener, when it has ended.
