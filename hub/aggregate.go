@@ -202,28 +202,32 @@ func (a *aggregator) readable(ctx context.Context, list []arrived) (good []arriv
 const mostHalves = 32
 
 // commit merges the contributions that are new into the aggregate of their build. Those that do not fit into it are set
-// aside. Halves of the list are tried, as the others may fit; after mostHalves of them all that are left are set aside.
+// aside.
 func (a *aggregator) commit(ctx context.Context, id string, list []arrived) error {
+	return fit(list, func(list []arrived) error { return a.commitAll(ctx, id, list) }, func(c arrived) error { return a.setAside(ctx, c, errSumFull) })
+}
+
+// fit adds a list, and drops what does not fit. It tries halves of the list, as others may fit; after mostHalves of them
+// it drops all that are left.
+func fit[T any](list []T, add func([]T) error, drop func(T) error) error {
 	tries := 0
-	var fit func(list []arrived) error
-	fit = func(list []arrived) error {
-		err := errSumFull
+	var try func(list []T) error
+	try = func(list []T) error {
 		if tries++; tries <= mostHalves {
-			err = a.commitAll(ctx, id, list)
+			if err := add(list); !errors.Is(err, errSumFull) {
+				return err
+			}
+			if half := len(list) / 2; half > 0 {
+				return errors.Join(try(list[:half]), try(list[half:]))
+			}
 		}
-		if !errors.Is(err, errSumFull) {
-			return err
+		var err error
+		for _, one := range list {
+			err = errors.Join(err, drop(one))
 		}
-		if half := len(list) / 2; half > 0 && tries < mostHalves {
-			return errors.Join(fit(list[:half]), fit(list[half:]))
-		}
-		var all error
-		for _, c := range list {
-			all = errors.Join(all, a.setAside(ctx, c, err))
-		}
-		return all
+		return err
 	}
-	return fit(list)
+	return try(list)
 }
 
 // commitAll merges all that are new, or none.

@@ -1,6 +1,7 @@
 package hub
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"math"
@@ -312,5 +313,49 @@ func TestFullSum(t *testing.T) {
 	}
 	if got, want := sum.Snapshot().Total().Samples, known.profile.Total().Samples+int64(contributions-bad)*methods; bad == 0 || got != want {
 		t.Errorf("%d of %d set aside, %d samples, want %d", bad, contributions, got, want)
+	}
+}
+
+// TestFit: what does not fit is found by halves, and all that fits is added; of a list of which nothing fits, a bounded
+// number of sums is tried.
+func TestFit(t *testing.T) {
+	t.Parallel()
+	const all = 600
+	for _, c := range []struct {
+		name  string
+		fits  func(int) bool
+		least int // that are added
+	}{
+		{"all", func(int) bool { return true }, all},
+		{"all but one", func(i int) bool { return i != 77 }, all - 1},
+		{"none", func(int) bool { return false }, 0},
+		{"every third", func(i int) bool { return i%3 == 0 }, 0}, // the bound ends the search
+	} {
+		list, tries := make([]int, all), 0
+		for i := range list {
+			list[i] = i
+		}
+		var added, dropped []int
+		err := fit(list, func(list []int) error {
+			tries++
+			if slices.ContainsFunc(list, func(i int) bool { return !c.fits(i) }) {
+				return fmt.Errorf("merge: %w", errSumFull)
+			}
+			added = append(added, list...)
+			return nil
+		}, func(i int) error {
+			dropped = append(dropped, i)
+			return nil
+		})
+		if got := slices.Sorted(slices.Values(slices.Concat(added, dropped))); err != nil || !slices.Equal(got, list) {
+			t.Errorf("%s: %v; added %d, dropped %d", c.name, err, len(added), len(dropped))
+		}
+		if tries > mostHalves || len(added) < c.least {
+			t.Errorf("%s: %d tries, added %d", c.name, tries, len(added))
+		}
+	}
+	failed := errors.New("no answer")
+	if err := fit([]int{1, 2}, func([]int) error { return failed }, func(int) error { t.Error("dropped"); return nil }); !errors.Is(err, failed) {
+		t.Errorf("%v", err)
 	}
 }
