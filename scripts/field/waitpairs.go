@@ -44,7 +44,7 @@ func (f *field) pairWindow() time.Duration {
 	if f.Quick {
 		return 500 * time.Millisecond
 	}
-	return 2 * time.Second
+	return 1500 * time.Millisecond
 }
 
 // pairWaiter returns two rows: the windows of 'ccmapd attach --event wait' beside the mean of the windows before and

@@ -123,6 +123,10 @@ func (gs *Goroutines) prove() error {
 // without that bound.
 func (gs *Goroutines) Len() (n int, all uint64) { return len(gs.addrs), gs.total }
 
+// Reuses reports that a new goroutine takes the descriptor of the one that has ended last on its processor (gfget and
+// gfput of runtime/proc.go, Go 1.20 to 1.27).
+func (gs *Goroutines) Reuses() bool { return true }
+
 // Reason returns the runtime's text for what a goroutine waits for; "" if it has none.
 func (gs *Goroutines) Reason(t *process.Task) string { return gs.text(t.Reason) }
 

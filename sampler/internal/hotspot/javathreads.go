@@ -170,6 +170,9 @@ func (ts *JavaThreads) Len() (places int, all uint64) {
 // censusBatch is how many threads are read at once.
 const censusBatch = 1024
 
+// Reuses reports that a new thread has a place of its own.
+func (ts *JavaThreads) Reuses() bool { return false }
+
 // Census visits the threads of the program that have begun, until visit returns false.
 func (ts *JavaThreads) Census(visit func(place int, t *process.Task) bool) {
 	ts.last = ts.last[:0]

@@ -24,7 +24,9 @@ const mostEntries = 3
 
 // entries counts the calls of functions that answer requests, by hardware breakpoints. A breakpoint stops the thread
 // at each call. Where that would take more of a core than [defaultBudget], the breakpoints are on between some ticks
-// alone, which come at random, and the calls of all the time are estimated by those. Without perf events nothing is counted.
+// alone, which come at random, and the calls of all the time are estimated by those. A server that is stopped at each
+// request answers fewer, by a fifth where a hypervisor makes that dear, but its threads still switch about as often for
+// each: so the calls of all the time are to those that were counted as its switches are. Without perf events nothing is counted.
 //
 //	points       atomic: any goroutine reads them
 //	all others   Open, then the goroutine of Run
@@ -39,6 +41,9 @@ type entries struct {
 	begin, last int64 // of ticks, CLOCK_MONOTONIC, ns
 	looked      int64 // the last look at goroutines
 	on          int64 // time that the breakpoints were on, ns
+	readAt      int64 // the last reading of switches
+	onSwitches  uint64
+	costly      bool  // to read them at each tick
 	began       int64 // when they were set first; 0: they were not
 	paused      bool
 	due         float64 // ticks for which they may be on
@@ -115,9 +120,9 @@ func (e *entries) tick(now, looked int64, last bool) {
 	}
 	if !e.paused {
 		e.on += elapsed
-	}
-	if at := time.Now(); e.switches.Due(at) {
-		e.switches.Read()
+		before := e.switches.Total
+		e.readSwitches(now)
+		e.onSwitches += e.switches.Total - before
 	}
 	e.count()
 	e.due += e.share() // so the windows are as far apart as they can be
@@ -140,8 +145,33 @@ func (e *entries) tick(now, looked int64, last bool) {
 			return
 		}
 	}
-	e.paused = pause
+	if e.paused = pause; !pause {
+		e.readSwitches(now)
+	}
 }
+
+// readSwitches reads the switches of the target's threads. Where it has so many that this is costly, the time tells how
+// many calls were not counted.
+func (e *entries) readSwitches(now int64) {
+	if e.costly = e.costly || e.switches.Threads() > mostRead; !e.costly || e.switches.Due(time.Now()) {
+		e.switches.Read()
+		e.readAt = now
+	}
+}
+
+// beyond returns how many times as many calls there were as were counted.
+func (e *entries) beyond() float64 {
+	all := float64(e.looked - e.begin)
+	if e.costly || e.onSwitches < fewSwitches {
+		return all / float64(e.on)
+	}
+	return float64(e.switches.Total) / float64(e.onSwitches) * all / float64(e.readAt-e.began)
+}
+
+const (
+	fewSwitches = 100 // tell less than the time
+	mostRead    = 64  // threads whose switches are read at each tick: half a millisecond of [entriesEvery]
+)
 
 // errShort says why nothing was counted where nothing failed.
 var errShort = errors.New("the session ended before breakpoints were set")
@@ -167,7 +197,7 @@ func (e *entries) set(now int64) {
 		}
 	}
 	e.began, e.due = now, rand.Float64()
-	e.switches.Read()
+	e.readSwitches(now)
 }
 
 // count makes the points. Calls that were counted are those of [ccmap.Point.Other], and those of the time without
@@ -183,7 +213,7 @@ func (e *entries) count() {
 			e.fail(err)
 			return
 		}
-		all := int64(float64(n) * float64(e.looked-e.begin) / float64(e.on))
+		all := int64(float64(n) * e.beyond())
 		points[i] = ccmap.Point{
 			Origin: ccmap.OriginBurst, Kind: ccmap.PointCall, Method: e.all[i].method, Offset: ccmap.NoOffset, End: ccmap.NoOffset,
 			Count: all, Other: int64(n), Aged: all - int64(n), Nulls: ccmap.NullsUnknown,

@@ -46,8 +46,9 @@ type ledger struct {
 
 	active, unseen []int32 // places to look at: moved on since the last tick or running, and idle without a stack
 	shares         []int64 // of the active ones that are looked at, how many each stands for
-	again          []int32 // that went on before they were read: they get a second look
-	owed           []int64 // the time that each of them stands for, ns
+	again          []gone  // that went on before they were read: they get a second look
+	places         []int32 // of them
+	comers         comers
 	out            []ccmap.Sample
 	stack          process.Stack // scratch
 	spread         spread
@@ -73,44 +74,63 @@ func (l *ledger) tick(ctx context.Context, now int64) {
 	}
 	n, _ := l.all.Len()
 	l.slots = slices.Grow(l.slots, n-len(l.slots))[:n]
+	l.comers.begin(n)
 	l.active, l.unseen, l.stats.Threads = l.active[:0], l.unseen[:0], 0
 	l.all.Census(func(place int, g *process.Task) bool {
 		l.see(int32(place), g)
 		return ctx.Err() == nil
 	})
+	if l.all.Reuses() {
+		l.active = l.comers.add(l.active)
+	}
 	l.choose()
+	l.comers.looked = append(l.comers.looked[:0], l.active...)
 	l.look()
 	l.all.Look(l.unseen[:min(len(l.unseen), idleLooks)], func(place int32, k *process.TaskLook) { l.note(place, k, 0) })
 	l.stacks.tellIdle(l.sample)
 	l.spread.tick(l.elapsed)
 }
 
+// gone is a task that went on while it was read.
+type gone struct {
+	task process.Task // as it was before
+	owed int64        // the time that it stands for, ns
+}
+
 // look looks at the active ones: what each does then is what counts, for those that the census has seen running, too. So
-// as many are seen to begin a wait since the census as to end one. One that goes on while it is read, or has ended, gets
-// a second look, at what it does then. As many go from one wait to the next as from the next to a third, so no wait gets
-// too much.
+// as many are seen to begin a wait since the census as to end one. One that goes on while it is read gets a second look,
+// at what it does then. As many go from one wait to the next as from the next to a third, so no wait gets too much. One
+// that has ended since the census counts no more, where those are found that have begun since.
 func (l *ledger) look() {
-	l.again, l.owed = l.again[:0], l.owed[:0]
-	at := 0
+	l.again, l.places = l.again[:0], l.places[:0]
+	at, reuses := 0, l.all.Reuses()
 	l.all.Look(l.active, func(place int32, k *process.TaskLook) {
 		weight := l.elapsed * l.shares[at]
 		at++
-		if k.State != process.Running && (!k.Read || k.Moved) {
-			l.again, l.owed = append(l.again, place), append(l.owed, weight)
-			return
+		switch {
+		case k.State == process.Dead && reuses:
+		case k.State != process.Running && (!k.Read || k.Moved):
+			l.again, l.places = append(l.again, gone{k.Task, weight}), append(l.places, place)
+		default:
+			l.note(place, k, weight)
 		}
-		l.note(place, k, weight)
 	})
 	at = 0
-	l.all.Look(l.again, func(place int32, k *process.TaskLook) {
-		l.note(place, k, l.owed[at])
+	l.all.Look(l.places, func(place int32, k *process.TaskLook) {
+		was := &l.again[at]
 		at++
+		if k.State == process.Dead && reuses {
+			l.noteMoved(&l.slots[place], &was.task, was.owed) // there was one at the first look
+			return
+		}
+		l.note(place, k, was.owed)
 	})
 }
 
 // see takes in what the census says of a goroutine.
 func (l *ledger) see(place int32, g *process.Task) {
 	s := &l.slots[place]
+	l.comers.seen.set(place)
 	if l.all.Own(g) {
 		return
 	}
@@ -213,25 +233,15 @@ func (l *ledger) run(t *process.Task, weight int64) {
 	}
 }
 
-// note takes in a look at a goroutine that stands for a time. If it has gone on while it was read, it keeps the reason
-// that the census has told.
+// note takes in a look at a goroutine that stands for a time. It may be another one than the census has seen there.
 func (l *ledger) note(place int32, k *process.TaskLook, weight int64) {
 	s := &l.slots[place]
 	if k.State == process.Running {
 		l.run(&k.Task, weight)
 		return
 	}
-	if !k.Read || k.Moved || k.ID != s.id {
-		l.stats.Counts[sampler.Truncated]++
-		was := process.Task{State: s.state, Reason: s.reason}
-		if s.state == process.Running && !l.running {
-			return
-		}
-		var outset *process.Stack
-		if k.State != process.Dead && k.ID == s.id && l.all.Outset(&k.Task, l.answers, &l.stack) {
-			outset = &l.stack
-		}
-		l.tell(l.stacks.moved(&was, outset), weight)
+	if !k.Read || k.Moved {
+		l.noteMoved(s, &k.Task, weight)
 		return
 	}
 	reason := l.stacks.reason(k)
@@ -256,6 +266,23 @@ func (l *ledger) note(place int32, k *process.TaskLook, weight int64) {
 	if !s.idle {
 		l.hold(s, weight)
 	}
+}
+
+// noteMoved takes in a goroutine that has gone on while it was read. It keeps the reason that the census has told.
+func (l *ledger) noteMoved(s *slot, t *process.Task, weight int64) {
+	l.stats.Counts[sampler.Truncated]++
+	was := process.Task{State: s.state, Reason: s.reason}
+	if t.State != process.Dead && t.ID != s.id {
+		was = *t // the census has seen another one
+	}
+	if was.State == process.Running && !l.running {
+		return
+	}
+	var outset *process.Stack
+	if t.State != process.Dead && l.all.Outset(t, l.answers, &l.stack) {
+		outset = &l.stack
+	}
+	l.tell(l.stacks.moved(&was, outset), weight)
 }
 
 // tell makes a sample of a stack.

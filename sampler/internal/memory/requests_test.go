@@ -113,3 +113,26 @@ func TestPriceIsLate(t *testing.T) {
 		t.Errorf("%+v", e.costs)
 	}
 }
+
+// TestBeyond: what was not counted is told by the switches of the target's threads, as it answers fewer requests while it
+// is stopped at each; by the time, where they tell nothing.
+func TestBeyond(t *testing.T) {
+	second := int64(time.Second)
+	for _, c := range []struct {
+		name string
+		*entries
+		want float64
+	}{
+		{"a tenth of the time, as many switches", &entries{on: second, onSwitches: 1_000, switches: &process.Switches{Total: 10_000}}, 10.5},
+		{"a fifth fewer switches meanwhile", &entries{on: second, onSwitches: 800, switches: &process.Switches{Total: 10_000}}, 12.5 * 1.05},
+		{"all the time", &entries{on: 10 * second, onSwitches: 10_000, switches: &process.Switches{Total: 10_000}}, 1.05},
+		{"few switches", &entries{on: second, onSwitches: 80, switches: &process.Switches{Total: 1_000}}, 10.5},
+		{"many threads", &entries{on: second, onSwitches: 800, costly: true, switches: &process.Switches{Total: 10_000}}, 10.5},
+	} {
+		e := c.entries
+		e.begin, e.began, e.readAt, e.looked = second, 3*second/2, 23*second/2, 23*second/2 // set after half a second
+		if got := e.beyond(); math.Abs(got/c.want-1) > 1e-9 {
+			t.Errorf("%s: %v, want %v", c.name, got, c.want)
+		}
+	}
+}

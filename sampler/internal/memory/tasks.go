@@ -27,6 +27,9 @@ type tasks interface {
 	// Look visits the tasks at some places with their stacks, in that order.
 	Look(places []int32, visit func(place int32, l *process.TaskLook))
 
+	// Reuses reports whether a new task takes the place of one that has ended lately, where there is one.
+	Reuses() bool
+
 	Own(t *process.Task) bool      // it is the runtime's own
 	Reason(t *process.Task) string // why it waits; "": not known
 
