@@ -66,7 +66,8 @@ const CommentNoKernel = "time in the kernel is left out: "
 const CommentHeld = "held: "
 
 // CommentRequests begins the comments on requests. One says how many independent looks at them a profile has: the name of
-// the function that answers them, ": an independent look each ", and a [time.Duration] follow. The other says why they were
+// the function that answers them, ": an independent look each ", and a [time.Duration] follow. One says how far those that
+// were counted tell the others: the name, ": counted like ", a number, and " independent ones". The last says why they were
 // not counted: "not counted: ", and the reason.
 const CommentRequests = "requests: "
 

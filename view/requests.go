@@ -65,6 +65,7 @@ type requestEntry struct {
 	came    int64          // requests; 0: not known
 	counted int64          // of these that were counted: the others are estimated by them
 	parts   []requestPart  // those to be shown
+	alike   int64          // of the counted ones, those that would tell as much if they came independently; 0: not known
 	during  time.Duration
 	look    time.Duration // between two looks that are independent; 0: not known
 }
@@ -112,6 +113,7 @@ func newRequests(p *Profile, l List, depth uint) (*requests, error) {
 			e.method, e.during = entry, meta.Duration
 			e.look = p.independentLooks(entry)
 			e.came, e.counted = counts[entry].Count, counts[entry].Other
+			e.alike = p.countedAlike(entry)
 			found[entry] = e
 		}
 		e.add(path, c)
@@ -161,6 +163,21 @@ func (p *Profile) independentLooks(entry ccmap.MethodID) (longest time.Duration)
 		}
 	}
 	return longest
+}
+
+// countedAlike returns how many independent requests would tell as much as those that were counted; 0: the profile does not
+// say. The sessions of a merge may differ: the fewest count.
+func (p *Profile) countedAlike(entry ccmap.MethodID) (fewest int64) {
+	of := ccmap.CommentRequests + p.Names().At(entry).Name + ": counted like "
+	for _, c := range p.Meta().Comments {
+		if text, is := strings.CutPrefix(c, of); is {
+			n, err := strconv.ParseInt(strings.TrimSuffix(text, " independent ones"), 10, 64)
+			if err == nil && n > 0 && (fewest == 0 || n < fewest) {
+				fewest = n
+			}
+		}
+	}
+	return fewest
 }
 
 // uncounted says why requests were not counted, as far as the profile knows.
@@ -281,7 +298,7 @@ func (e *requestEntry) within() float64 {
 	}
 	variance := 1/looks + 4*e.inFlight(e.total)/(n*n)
 	if e.counted > 0 && e.counted < e.came {
-		variance += 1 / float64(e.counted)
+		variance += 1 / float64(min(e.counted, cmp.Or(e.alike, e.counted)))
 	}
 	return normal95 * math.Sqrt(variance)
 }

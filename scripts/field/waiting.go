@@ -45,7 +45,7 @@ func runWaiting(ctx context.Context, f *field) error {
 	}
 	paired := report.Table{Head: pairedHead}
 	for _, w := range waiters() {
-		if !f.Wants(w.name) {
+		if !f.Wants("paired-" + w.name) {
 			continue
 		}
 		rows, err := f.pairWaiter(ctx, w, pairs)
@@ -77,7 +77,7 @@ func runWaiting(ctx context.Context, f *field) error {
 		}
 		shifts.Row(cells...)
 	}
-	costs := report.Table{Head: []string{"idle goroutines", "busy ones", "ccmapd, % of a core"}}
+	costs := report.Table{Head: []string{"idle goroutines", "busy ones", "ccmapd's start and first second, s", "then, % of a core"}}
 	for _, n := range []int{2_000, 100_000} {
 		if !f.Wants("idlers") {
 			continue
@@ -184,11 +184,15 @@ func (f *field) measureIdlers(ctx context.Context, n int) ([]string, error) {
 	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
 		return nil, err
 	}
-	_, used, err := f.ask(ctx, "attach", "--event", "wait", "-q", "-d", f.length().String(), "-o", file, strconv.Itoa(p.PID()))
-	if err != nil {
-		return nil, err
+	var used [2]time.Duration // of a short session, and of one that is longer by the window
+	for i := range used {
+		during := time.Second + time.Duration(i)*f.length()
+		if _, used[i], err = f.ask(ctx, "attach", "--event", "wait", "-q", "-d", during.String(), "-o", file, strconv.Itoa(p.PID())); err != nil {
+			return nil, err
+		}
 	}
-	return []string{report.Count(float64(n)), "50", report.Number(100*used.Seconds()/f.length().Seconds(), 2)}, nil
+	each := (used[1] - used[0]).Seconds() / f.length().Seconds()
+	return []string{report.Count(float64(n)), "50", report.Number(used[0].Seconds(), 2), report.Number(100*each, 2)}, nil
 }
 
 // measureTraced samples a program that sleeps, beside so many goroutines that spin, while it traces itself. It returns

@@ -44,7 +44,22 @@ func (f *field) pairWindow() time.Duration {
 	if f.Quick {
 		return 500 * time.Millisecond
 	}
+	return time.Second
+}
+
+// pairSettle is how long a session has to begin before its window. What that costs is in the table of ccmapd's own use.
+func (f *field) pairSettle() time.Duration {
+	if f.Quick {
+		return 500 * time.Millisecond
+	}
 	return 1500 * time.Millisecond
+}
+
+func (f *field) settleSession(ctx context.Context) {
+	select {
+	case <-time.After(f.pairSettle()):
+	case <-ctx.Done():
+	}
 }
 
 // pairWaiter returns two rows: the windows of 'ccmapd attach --event wait' beside the mean of the windows before and
@@ -69,6 +84,7 @@ func (f *field) pairWaiter(ctx context.Context, w waiter, pairs int) (rows [][]s
 		if err != nil {
 			return nil, err
 		}
+		f.settleSession(ctx)
 		sampled, err1 := w.serve(ctx, f, p)
 		_, err2 := s.End()
 		after, err3 := w.serve(ctx, f, p)

@@ -56,6 +56,7 @@ type entry struct {
 	pc      uint64 // an instruction that each call executes once
 	method  ccmap.MethodID
 	counter *perfevent.Counter
+	windows windows
 }
 
 // find finds the functions in the program, and returns where they begin. It looks at each function of the program, for
@@ -118,13 +119,17 @@ func (e *entries) tick(now, looked int64, last bool) {
 		}
 		return
 	}
+	worth := float64(elapsed)
 	if !e.paused {
 		e.on += elapsed
 		before := e.switches.Total
 		e.readSwitches(now)
 		e.onSwitches += e.switches.Total - before
+		if !e.costly {
+			worth = float64(e.switches.Total - before)
+		}
 	}
-	e.count()
+	e.count(worth)
 	e.due += e.share() // so the windows are as far apart as they can be
 	pause := e.due < 1
 	if !pause {
@@ -201,21 +206,25 @@ func (e *entries) set(now int64) {
 }
 
 // count makes the points. Calls that were counted are those of [ccmap.Point.Other], and those of the time without
-// breakpoints are estimated in Aged.
-func (e *entries) count() {
+// breakpoints are estimated in Aged. Since the last count a window may have been open, that was worth so many switches or so much time.
+func (e *entries) count(worth float64) {
 	if e.on == 0 {
 		return
 	}
 	points := make([]ccmap.Point, len(e.all))
 	for i := range e.all {
-		n, err := e.all[i].counter.Count()
+		at := &e.all[i]
+		n, err := at.counter.Count()
 		if err != nil {
 			e.fail(err)
 			return
 		}
+		if !e.paused {
+			at.windows.add(float64(n), worth)
+		}
 		all := int64(float64(n) * e.beyond())
 		points[i] = ccmap.Point{
-			Origin: ccmap.OriginBurst, Kind: ccmap.PointCall, Method: e.all[i].method, Offset: ccmap.NoOffset, End: ccmap.NoOffset,
+			Origin: ccmap.OriginBurst, Kind: ccmap.PointCall, Method: at.method, Offset: ccmap.NoOffset, End: ccmap.NoOffset,
 			Count: all, Other: int64(n), Aged: all - int64(n), Nulls: ccmap.NullsUnknown,
 		}
 	}
@@ -270,10 +279,16 @@ func (e *entries) counted() ([]ccmap.Point, uint64) {
 	return nil, version
 }
 
-// comments says why requests are not counted, if they are not.
-func (e *entries) comments() []string {
-	if e.why == nil {
-		return nil
+// comments says why requests are not counted, or how far those that were counted tell the others.
+func (e *entries) comments(names *ccmap.Names) (all []string) {
+	if e.why != nil {
+		return []string{ccmap.CommentRequests + "not counted: " + e.why.Error()}
 	}
-	return []string{ccmap.CommentRequests + "not counted: " + e.why.Error()}
+	for i := range e.all {
+		at := &e.all[i]
+		if n := at.windows.independent(float64(e.on) / float64(max(e.looked-e.begin, 1))); n > 0 {
+			all = append(all, fmt.Sprintf("%s%s: counted like %d independent ones", ccmap.CommentRequests, names.At(at.method).Name, n))
+		}
+	}
+	return all
 }

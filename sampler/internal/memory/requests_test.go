@@ -3,6 +3,7 @@ package memory
 import (
 	"fmt"
 	"math"
+	"math/rand/v2"
 	"os"
 	"slices"
 	"strings"
@@ -90,8 +91,8 @@ func TestPriceIsLate(t *testing.T) {
 	short := late()
 	short.tick(1, 1, false)
 	short.tick(int64(priceTime), 1, true)
-	if short.began != 0 || !slices.ContainsFunc(short.comments(), isReason) {
-		t.Errorf("began at %d, %q", short.began, short.comments())
+	if short.began != 0 || !slices.ContainsFunc(short.comments(nil), isReason) {
+		t.Errorf("began at %d, %q", short.began, short.comments(nil))
 	}
 	e := late()
 	now := int64(1)
@@ -102,8 +103,8 @@ func TestPriceIsLate(t *testing.T) {
 		}
 	}
 	e.tick(now, now, false)
-	if e.began == 0 || e.costs != perfevent.UsualThreadCosts() || len(e.comments()) > 0 {
-		t.Errorf("began at %d, costs %+v, %q", e.began, e.costs, e.comments())
+	if e.began == 0 || e.costs != perfevent.UsualThreadCosts() || len(e.comments(nil)) > 0 {
+		t.Errorf("began at %d, costs %+v, %q", e.began, e.costs, e.comments(nil))
 	}
 	measured := perfevent.Costs{Call: time.Millisecond}
 	price <- measured
@@ -134,5 +135,44 @@ func TestBeyond(t *testing.T) {
 		if got := e.beyond(); math.Abs(got/c.want-1) > 1e-9 {
 			t.Errorf("%s: %v, want %v", c.name, got, c.want)
 		}
+	}
+}
+
+// TestWindows: calls that come independently tell as much as their number says, those that come in bursts less, and what
+// they share with the switches does not count.
+func TestWindows(t *testing.T) {
+	r := rand.New(rand.NewPCG(3, 4))
+	const all = 400
+	var alone, bursts, shared windows
+	a, b, c := 0.0, 0.0, 0.0
+	for range all {
+		few := 0 // of 200, each in one of two cases
+		for range 200 {
+			few += r.IntN(2)
+		}
+		rate := 0.5 + r.Float64()
+		a, b, c = a+float64(few), b+100*rate, c+float64(few)*rate
+		alone.add(a, 1)
+		bursts.add(b, 1)
+		shared.add(c, rate)
+	}
+	// The variance of each is 50 of a mean of 100, so a window tells as much as 200; that of a burst is 833, so it tells as much as 12.
+	for _, w := range []struct {
+		name string
+		windows
+		want float64
+	}{{"alone", alone, 100 * all}, {"bursts", bursts, 12 * all}, {"shared", shared, 100 * all}} {
+		if got := float64(w.independent(0.1)); math.Abs(got/w.want-1) > 0.25 {
+			t.Errorf("%s: %v, want %v", w.name, got, w.want)
+		}
+	}
+	var one windows
+	one.add(10, 1)
+	if n := one.independent(0.1); n != 0 {
+		t.Errorf("one window: %d", n)
+	}
+	one.add(20, 1)
+	if n := one.independent(0.1); n != 20 {
+		t.Errorf("two that agree: %d", n)
 	}
 }

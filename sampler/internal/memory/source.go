@@ -319,7 +319,7 @@ func (s *Source) periodAfter(ticks int, cost time.Duration) int64 {
 func (s *Source) publish() {
 	st := s.ledger.stats
 	st.Interval = time.Duration(s.period.Load())
-	st.Files = append(s.ledger.spread.comments(s.o.Sink.Names), s.entries.comments()...)
+	st.Files = append(s.ledger.spread.comments(s.o.Sink.Names), s.entries.comments(s.o.Sink.Names)...)
 	n, all := s.all.Len()
 	st.NoCalls = "what waits makes none"
 	if all > uint64(n) {
