@@ -158,7 +158,13 @@ func (e *entries) tick(now, looked int64, last bool) {
 // readSwitches reads the switches of the target's threads. Where it has so many that this is costly, the time tells how
 // many calls were not counted.
 func (e *entries) readSwitches(now int64) {
-	if e.costly = e.costly || e.switches.Threads() > mostRead; !e.costly || e.switches.Due(time.Now()) {
+	if !e.costly && e.switches.Threads() > mostRead {
+		e.costly = true
+		for i := range e.all {
+			e.all[i].windows.restart() // they were worth switches
+		}
+	}
+	if !e.costly || e.switches.Due(time.Now()) {
 		e.switches.Read()
 		e.readAt = now
 	}
@@ -206,7 +212,8 @@ func (e *entries) set(now int64) {
 }
 
 // count makes the points. Calls that were counted are those of [ccmap.Point.Other], and those of the time without
-// breakpoints are estimated in Aged. Since the last count a window may have been open, that was worth so many switches or so much time.
+// breakpoints are estimated in Aged. A window that was open since the last count was worth so many switches, or so much
+// time.
 func (e *entries) count(worth float64) {
 	if e.on == 0 {
 		return

@@ -236,6 +236,9 @@ func (l *ledger) run(t *process.Task, weight int64) {
 // note takes in a look at a goroutine that stands for a time. It may be another one than the census has seen there.
 func (l *ledger) note(place int32, k *process.TaskLook, weight int64) {
 	s := &l.slots[place]
+	if k.ID != s.id && l.all.Own(&k.Task) {
+		return
+	}
 	if k.State == process.Running {
 		l.run(&k.Task, weight)
 		return

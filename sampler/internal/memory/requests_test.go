@@ -175,4 +175,10 @@ func TestWindows(t *testing.T) {
 	if n := one.independent(0.1); n != 20 {
 		t.Errorf("two that agree: %d", n)
 	}
+	one.restart() // by another measure
+	one.add(30, 1000)
+	one.add(40, 1000)
+	if n := one.independent(0.1); n != 20 {
+		t.Errorf("two that agree after others: %d", n)
+	}
 }

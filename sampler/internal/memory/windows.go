@@ -22,6 +22,9 @@ func (w *windows) add(seen, worth float64) {
 	w.callsSquared, w.worthSquared, w.product = w.callsSquared+calls*calls, w.worthSquared+worth*worth, w.product+calls*worth
 }
 
+// restart forgets the windows so far, but not which calls they had.
+func (w *windows) restart() { *w = windows{seen: w.seen} }
+
 // independent returns how many calls that come independently of each other would tell as much; 0: not known. The windows
 // are a part of all the time, which need not be estimated. Few windows do not tell well how much they differ: the factor is
 // about that of Student's distribution, squared.
