@@ -100,7 +100,8 @@ func (t *target) environment(name string) string {
 }
 
 // began returns when the JVM began to run, which is later than when its process did: a script may have put the class
-// path together before it became the JVM. The second thread is the one that the launcher starts for main.
+// path together before it became the JVM. The second thread is the one that the launcher starts for main. The kernel rounds
+// its time down to a tick, in which the class path may have been written, too; the JVM opens it later.
 func (t *target) began() time.Time {
 	tids, _ := process.Threads(t.pid) // none: the process has ended
 	first := uint64(0)
@@ -114,8 +115,11 @@ func (t *target) began() time.Time {
 	if err != nil || first == 0 {
 		return time.Now()
 	}
-	return begin
+	return begin.Add(tick)
 }
+
+// tick is the unit of a thread's start in /proc (USER_HZ).
+const tick = time.Second / 100
 
 // mostDescriptors bounds the descriptors that are looked at. The first archive has a low number.
 const mostDescriptors = 1 << 12
