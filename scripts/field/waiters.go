@@ -61,13 +61,8 @@ func (w waiter) settle(ctx context.Context, f *field) (p *campaign.Process, stop
 	if err != nil {
 		return nil, nil, err
 	}
-	select {
-	case <-time.After(3 * time.Second):
-		return p, stop, nil
-	case <-ctx.Done():
-		stop()
-		return nil, nil, ctx.Err()
-	}
+	pause(ctx, 3*time.Second)
+	return p, stop, nil
 }
 
 // drives returns requests of some clients, over and over, by a process that does nothing else.

@@ -195,6 +195,28 @@ func (f *field) measureIdlers(ctx context.Context, n int) ([]string, error) {
 	return []string{report.Count(float64(n)), "50", report.Number(used[0].Seconds(), 2), report.Number(100*each, 2)}, nil
 }
 
+// sampleWaits samples the waits of a program every 5 ms for a time, whatever that costs, and calls begun when it does. It
+// returns the load average of then, too.
+func (f *field) sampleWaits(ctx context.Context, p *campaign.Process, name string, during time.Duration, begun func()) (profile *ccmap.Snapshot, load float64, err error) {
+	file := f.Path("profiles", "waiting", name+".json")
+	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+		return nil, 0, err
+	}
+	s, err := f.Attach(ctx, p.PID(), "", file, "--event", "wait", "-i", "5ms", "--max-host-overhead", "0")
+	if err != nil {
+		return nil, 0, err
+	}
+	begun()
+	pause(ctx, during)
+	load = report.LoadAverage()
+	_, err = s.End()
+	if err != nil {
+		return nil, 0, err
+	}
+	profile, err = campaign.ReadProfile(file)
+	return profile, load, err
+}
+
 // measureTraced samples a program that sleeps, beside so many goroutines that spin, while it traces itself. It returns
 // rows of its two states.
 func (f *field) measureTraced(ctx context.Context, spinners int) (rows [][]string, err error) {
@@ -213,21 +235,7 @@ func (f *field) measureTraced(ctx context.Context, spinners int) (rows [][]strin
 		return nil, err
 	}
 	defer p.Stop()
-	file := f.Path("profiles", "waiting", "traced.json")
-	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
-		return nil, err
-	}
-	s, err := f.Attach(ctx, p.PID(), "", file, "--event", "wait", "-i", "5ms", "--max-host-overhead", "0")
-	if err != nil {
-		return nil, err
-	}
-	fmt.Fprintln(lines)
-	select {
-	case <-time.After(f.length()):
-	case <-ctx.Done():
-	}
-	load := report.LoadAverage()
-	_, err1 := s.End()
+	profile, load, err := f.sampleWaits(ctx, p, "traced", f.length(), func() { fmt.Fprintln(lines) })
 	fmt.Fprintln(lines)
 	var slept, runnable, took float64
 	for range 100 {
@@ -236,8 +244,7 @@ func (f *field) measureTraced(ctx context.Context, spinners int) (rows [][]strin
 		}
 		time.Sleep(100 * time.Millisecond)
 	}
-	profile, err2 := campaign.ReadProfile(file)
-	if err := errors.Join(err1, err2); err != nil || took == 0 {
+	if err != nil || took == 0 {
 		return nil, errors.Join(err, errors.New("no trace"))
 	}
 	ours := sleepersOf(profile)

@@ -12,8 +12,7 @@ import (
 	"github.com/ccmapd/ccmapd/scripts/report"
 )
 
-// pairedHead is of the table of what sampling waits costs a server: windows with ccmapd beside windows without, and
-// without beside without. A server's clients ask again as soon as they are answered.
+// pairedHead heads the table of costs: windows with a session of waits beside windows without, and without beside without. A server's clients ask again as soon as they are answered.
 var pairedHead = []string{"server", "windows", "pairs", "requests a second, %", "its own mean, %", "CPU time of a request, %"}
 
 // throughput is what a server did in a window.
@@ -24,11 +23,7 @@ func (w waiter) serve(ctx context.Context, f *field, p *campaign.Process) (throu
 	sum, count, err1 := w.read(ctx)
 	used, err2 := p.CPU()
 	began := time.Now()
-	select {
-	case <-time.After(f.pairWindow()):
-	case <-ctx.Done():
-		return throughput{}, ctx.Err()
-	}
+	pause(ctx, f.pairWindow())
 	took := time.Since(began).Seconds()
 	usedAfter, err3 := p.CPU()
 	sumAfter, countAfter, err4 := w.read(ctx)
@@ -55,13 +50,6 @@ func (f *field) pairSettle() time.Duration {
 	return 1500 * time.Millisecond
 }
 
-func (f *field) settleSession(ctx context.Context) {
-	select {
-	case <-time.After(f.pairSettle()):
-	case <-ctx.Done():
-	}
-}
-
 // pairWaiter returns two rows: the windows of 'ccmapd attach --event wait' beside the mean of the windows before and
 // after, and these beside each other.
 func (f *field) pairWaiter(ctx context.Context, w waiter, pairs int) (rows [][]string, err error) {
@@ -84,7 +72,7 @@ func (f *field) pairWaiter(ctx context.Context, w waiter, pairs int) (rows [][]s
 		if err != nil {
 			return nil, err
 		}
-		f.settleSession(ctx)
+		pause(ctx, f.pairSettle())
 		sampled, err1 := w.serve(ctx, f, p)
 		_, err2 := s.End()
 		after, err3 := w.serve(ctx, f, p)

@@ -2,14 +2,10 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"regexp"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/ccmapd/ccmapd/ccmap"
 	"github.com/ccmapd/ccmapd/scripts/campaign"
@@ -42,22 +38,8 @@ func (f *field) measureShifts(ctx context.Context, goroutines, spinners int) ([]
 		return nil, err
 	}
 	defer p.Stop()
-	file := f.Path("profiles", "waiting", "shifts.json")
-	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
-		return nil, err
-	}
-	s, err := f.Attach(ctx, p.PID(), "", file, "--event", "wait", "-i", "5ms", "--max-host-overhead", "0")
+	profile, load, err := f.sampleWaits(ctx, p, "shifts", 3*f.length(), func() {})
 	if err != nil {
-		return nil, err
-	}
-	select {
-	case <-time.After(3 * f.length()):
-	case <-ctx.Done():
-	}
-	load := report.LoadAverage()
-	_, err1 := s.End()
-	profile, err2 := campaign.ReadProfile(file)
-	if err := errors.Join(err1, err2); err != nil {
 		return nil, err
 	}
 	stacks := shiftsOf(profile)
@@ -70,7 +52,7 @@ func (f *field) measureShifts(ctx context.Context, goroutines, spinners int) ([]
 	}, nil
 }
 
-// shiftsOf looks at all stacks. One is wrong whose reason is not that of its function, or that has other functions below.
+// shiftsOf looks at all stacks. A stack is wrong if its function waits for another reason, or if other functions are below.
 func shiftsOf(s *ccmap.Snapshot) (all shiftStacks) {
 	for n := range s.Nodes() {
 		if n.Self.Samples == 0 {
