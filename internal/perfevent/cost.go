@@ -69,7 +69,7 @@ var ThreadCosts = sync.OnceValues(func() (Costs, error) {
 	return c, err
 })
 
-// UsualThreadCosts are [ThreadCosts] of a usual machine, for who cannot wait for this one's.
+// UsualThreadCosts are [ThreadCosts] of a usual machine, for a caller that cannot wait.
 func UsualThreadCosts() Costs { return usualCosts }
 
 // CPUCosts returns the costs of timers of CPUs that run a BPF program, of watchpoints and of

@@ -165,7 +165,14 @@ func TestRetainAfterAKill(t *testing.T) {
 	if err := os.Chtimes(filepath.Join(s.Dir, left[2]), long, long); err != nil {
 		t.Fatal(err)
 	}
+	folder := filepath.Join(s.Dir, path.Dir(build), "third", path.Base(web.dir()), tempName) // nobody wrote it here
+	if err := os.MkdirAll(folder, 0o750); err != nil {
+		t.Fatal(err)
+	}
 	s.Retain(day)
+	if _, err := os.Stat(folder); err != nil {
+		t.Error(err)
+	}
 	for _, name := range left {
 		if _, err := os.Stat(filepath.Join(s.Dir, name)); !errors.Is(err, fs.ErrNotExist) {
 			t.Errorf("%s: %v", name, err)

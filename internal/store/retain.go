@@ -48,7 +48,7 @@ func (s *Store) SetBounds(keep, moments time.Duration, maxBytes int64) {
 // Retain removes the files that are older than permitted, and then the oldest, until the rest is small enough, the
 // log included. Moments go first, the oldest of them: they have a tenth of the room. So has what a hub knows of fan-in.
 // The best files of the last two builds of a target stay; the best file of another build goes with the last of its
-// periods. What kills have left of files goes. It touches no file of another name, and looks at some files that the
+// periods. Temporary files that kills have left go. It touches no file of another name, and looks at some files that the
 // index does not know.
 func (s *Store) Retain(wall time.Time) {
 	s.filing.Lock()
@@ -103,7 +103,7 @@ type retaining struct {
 	removed int
 }
 
-// removeTemps removes what kills have left of files. Under the lock nobody else writes one but [Add].
+// removeTemps removes temporary files that kills have left. Under the lock only [Add] writes others.
 func (r *retaining) removeTemps(temps []found) {
 	for _, f := range temps {
 		if !isLeft(f.info) {

@@ -152,9 +152,10 @@ func isTemporary(name string) bool {
 	return name == tempName || len(name) > 0 && name[0] == '.' && path.Ext(name) == tempType
 }
 
-// isLeft reports whether a kill has left a temporary file. The caller has the lock, and writes no file now.
+// isLeft reports whether a kill has left a temporary file. The caller has the lock, and writes no file now. What is no
+// file is not the store's.
 func isLeft(temp fs.FileInfo) bool {
-	return temp.Name() == tempName || time.Since(temp.ModTime()) > tempAge
+	return temp.Mode().IsRegular() && (temp.Name() == tempName || time.Since(temp.ModTime()) > tempAge)
 }
 
 // readMap reads a profile of the store.

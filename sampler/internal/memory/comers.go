@@ -6,7 +6,7 @@ package memory
 // is old when they are looked at.
 type comers struct {
 	seen   bits            // places that the census of this tick has found a task in
-	looked []int32         // those of the last tick
+	looked []int32         // the active ones of the last tick
 	left   map[int32]uint8 // for how many more ticks each is looked at
 }
 
@@ -18,7 +18,7 @@ const (
 // begin begins a census of so many places.
 func (c *comers) begin(places int) { c.seen.clear(places) }
 
-// add adds the places to those that are to be looked at.
+// add adds the places to the active ones.
 func (c *comers) add(active []int32) []int32 {
 	if c.left == nil {
 		c.left = make(map[int32]uint8)
