@@ -18,7 +18,7 @@ func TestFitRecovers(t *testing.T) {
 		want, cells := make([][]float64, rows), make([][]float64, rows)
 		groups, rowSums, columnSums := make([]int, rows), make([]float64, rows), make([]float64, columns)
 		for i := range rows {
-			want[i] = rapid.SliceOfN(rapid.Float64Range(1, 1000), columns, columns).Draw(t, "calls")
+			want[i] = rapid.SliceOfN(rapid.Float64Range(1, 1e6), columns, columns).Draw(t, "calls")
 			f := factor.Draw(t, "factor of the row")
 			for k, n := range want[i] {
 				cells[i] = append(cells[i], n*f*by[k])

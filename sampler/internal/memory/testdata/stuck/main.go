@@ -15,6 +15,8 @@ import (
 
 func leaks(never chan int) { <-never }
 
+func waitsLater(never chan int) { <-never }
+
 func locksBoth(outer, inner *sync.Mutex, met *sync.WaitGroup) {
 	outer.Lock()
 	met.Done()
@@ -49,9 +51,10 @@ func main() {
 	met.Wait()
 	time.Sleep(10 * time.Millisecond) // so that the collector finds all waiting
 
-	// The third collection at least shows what the second has found, if it finds something else waiting.
+	// What one collection has noted, a later note of another goroutine proves.
 	for range 8 {
 		runtime.GC()
+		go waitsLater(never)
 		time.Sleep(5 * time.Millisecond)
 	}
 	fmt.Println("ready")
