@@ -11,6 +11,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"runtime"
 	"slices"
@@ -35,7 +36,7 @@ type Watch struct {
 	state  atomic.Uint64 // odd: in a call
 	thread atomic.Int32  // of the last call
 
-	busy func(thread int) bool // nil: asks the kernel; tests have their own
+	look func(thread int) glance // nil: asks the kernel; tests have their own
 }
 
 const abandoned = 1 << 63
@@ -93,20 +94,21 @@ func (w *Watch) hung() bool { return w.state.Load()&abandoned != 0 }
 
 // Times that a call may take. Even a read from a slow disk takes less than a second. A
 // call whose thread wants to run waits for a processor on a busy machine, not for memory.
-// So does one that waits for the lock of an address space: its holder wants to run.
+// So does one that waits for the lock of an address space: its holder wants to run. A call
+// whose thread has run reads on: other pages than the one that it waited for.
 const (
 	patience = 2 * time.Second
 	hurry    = 400 * time.Millisecond // after the context is done
-	busy     = 30 * time.Second       // at most, for lack of a processor
+	busy     = 30 * time.Second       // at most, for lack of a processor, or for many pages
 	busyOver = 5 * time.Second        // the same after the context is done
 )
 
 // Run runs f in a goroutine of its own, and returns when f does. f makes its calls by the
 // watch. If a call does not return, Run gives up f and returns ErrHung: within some
-// seconds, or half a second after ctx is done. A call whose thread lacks a processor has
-// half a minute, or five seconds after ctx is done. Then f never runs on, except its deferred
-// functions if the call still returns. So f must not defer work that Run's caller then
-// does. Only one Run at a time may use a watch.
+// seconds, or half a second after ctx is done. A call whose thread lacks a processor, or
+// reads on, has half a minute, or five seconds after ctx is done. Then f never runs on,
+// except its deferred functions if the call still returns. So f must not defer work that
+// Run's caller then does. Only one Run at a time may use a watch.
 func (w *Watch) Run(ctx context.Context, f func()) error {
 	if w.hung() {
 		return ErrHung
@@ -119,7 +121,7 @@ func (w *Watch) Run(ctx context.Context, f func()) error {
 	tick := time.NewTicker(patience)
 	defer tick.Stop()
 	over, enough := ctx.Done(), busy
-	last, since := w.state.Load(), time.Now()
+	last, since, before := w.state.Load(), time.Now(), glance{}
 	for {
 		select {
 		case <-done:
@@ -128,36 +130,67 @@ func (w *Watch) Run(ctx context.Context, f func()) error {
 			over, enough = nil, busyOver
 			tick.Reset(hurry)
 		case <-tick.C:
-			if last&1 != 0 && !w.waitsForCPU(since, enough) && w.state.CompareAndSwap(last, last|abandoned) {
-				return ErrHung
+			if last&1 == 0 {
+				break
 			}
+			now := w.glance()
+			if !(now.goesOn(before) && time.Since(since) < enough) && w.state.CompareAndSwap(last, last|abandoned) {
+				return now.hung()
+			}
+			before = now
 		}
 		if state := w.state.Load(); state != last {
 			last, since = state, time.Now()
+			if state&1 != 0 {
+				before = w.glance()
+			}
 		}
 	}
 }
 
-// waitsForCPU reports whether the thread of a call, which has lasted since a time, only
-// lacks a processor, and less time than enough has passed.
-func (w *Watch) waitsForCPU(since time.Time, enough time.Duration) bool {
-	lacks := w.busy
-	if lacks == nil {
-		lacks = lacksProcessor
-	}
-	return time.Since(since) < enough && lacks(int(w.thread.Load()))
+// glance is what the kernel tells of a thread of this process.
+type glance struct {
+	lacks bool   // it runs, or wants to, or waits for another thread that does
+	waits string // how often it has waited; "": not known
+	where string // the function that it waits in; "" and "0": not known
 }
 
-// lacksProcessor reports whether a thread of this process runs, or wants to, or waits for
-// another thread that does.
-func lacksProcessor(thread int) bool {
+// goesOn reports whether a call is not stuck, by a glance before this one.
+func (g glance) goesOn(before glance) bool { return g.lacks || g.waits != before.waits }
+
+// hung is ErrHung, with where the call waits.
+func (g glance) hung() error {
+	if g.where == "" || g.where == "0" {
+		return ErrHung
+	}
+	return fmt.Errorf("%w: the kernel waits in %s", ErrHung, g.where)
+}
+
+// glance looks at the thread of the last call.
+func (w *Watch) glance() glance {
+	look := w.look
+	if look == nil {
+		look = lookAt
+	}
+	return look(int(w.thread.Load()))
+}
+
+func lookAt(thread int) (g glance) {
 	folder := "/proc/self/task/" + strconv.Itoa(thread)
 	stat, err := os.ReadFile(folder + "/stat")
 	if err != nil {
-		return false
+		return glance{}
 	}
 	where, _ := os.ReadFile(folder + "/wchan") // a kernel without symbols has "0"
-	return runnable(stat) || waitsForLock(where)
+	status, _ := os.ReadFile(folder + "/status")
+	return glance{lacks: runnable(stat) || waitsForLock(where), waits: waitsOf(status), where: string(where)}
+}
+
+// waitsOf reads from the file status how often a thread has waited (proc_pid_status(5)).
+func waitsOf(status []byte) string {
+	_, after, _ := bytes.Cut(status, []byte("\nvoluntary_ctxt_switches:\t"))
+	line, _, _ := bytes.Cut(after, []byte("\n"))
+	return string(line)
 }
 
 // runnable reports whether the file stat is of a thread that runs or wants to run (proc_pid_stat(5)).

@@ -5,6 +5,9 @@ import (
 	"errors"
 	"os"
 	"runtime"
+	"strconv"
+	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -45,7 +48,7 @@ func TestHung(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				ctx, cancel := context.WithCancel(t.Context())
 				defer cancel()
-				w := Watch{busy: func(int) bool { return false }}
+				w := Watch{look: func(int) glance { return glance{waits: "7", where: "handle_userfault"} }}
 				release, ranOn := make(chan struct{}), false
 				begin := time.Now()
 				if c.cancel {
@@ -55,7 +58,7 @@ func TestHung(t *testing.T) {
 					_ = w.Call(func() error { <-release; return nil })
 					ranOn = true
 				})
-				if took := time.Since(begin); !errors.Is(err, ErrHung) || took > c.within {
+				if took := time.Since(begin); !errors.Is(err, ErrHung) || !strings.HasSuffix(err.Error(), "in handle_userfault") || took > c.within {
 					t.Errorf("%v after %v, want %v within %v", err, took, ErrHung, c.within)
 				}
 				if err := w.Call(func() error { t.Error("called again"); return nil }); !errors.Is(err, ErrHung) {
@@ -74,17 +77,24 @@ func TestHung(t *testing.T) {
 	}
 }
 
-// TestBusyMachine: a call whose thread gets no processor, or needs it for long, is waited
-// for, unless it never ends.
+// TestBusyMachine: a call whose thread gets no processor, or needs it for long, or reads page after page, is
+// waited for, unless it never ends.
 func TestBusyMachine(t *testing.T) {
 	t.Parallel()
+	var looks atomic.Int32
+	lacks := func(int) glance { return glance{lacks: true} }
+	readsOn := func(int) glance {
+		return glance{waits: strconv.Itoa(int(looks.Add(1))), where: "folio_wait_bit_common"}
+	}
 	for name, c := range map[string]struct {
+		look  func(int) glance
 		over  bool // the context is done
 		takes time.Duration
 		want  error
 	}{
-		"slow": {false, busy - patience, nil}, "endless": {false, 2 * busy, ErrHung},
-		"slow at the end": {true, busyOver - hurry, nil}, "endless at the end": {true, 2 * busyOver, ErrHung},
+		"slow": {lacks, false, busy - patience, nil}, "endless": {lacks, false, 2 * busy, ErrHung},
+		"slow at the end": {lacks, true, busyOver - hurry, nil}, "endless at the end": {lacks, true, 2 * busyOver, ErrHung},
+		"many pages": {readsOn, false, busy - patience, nil}, "endless pages": {readsOn, false, 2 * busy, ErrHung},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -94,7 +104,7 @@ func TestBusyMachine(t *testing.T) {
 				if c.over {
 					cancel()
 				}
-				w := Watch{busy: func(int) bool { return true }}
+				w := Watch{look: c.look}
 				if err := w.Run(ctx, func() {
 					_ = w.Call(func() error { time.Sleep(c.takes); return nil })
 				}); !errors.Is(err, c.want) {
@@ -106,12 +116,12 @@ func TestBusyMachine(t *testing.T) {
 	}
 }
 
-// TestLacksProcessor asks about a running thread, and about a waiting one.
-func TestLacksProcessor(t *testing.T) {
+// TestLookAt asks about a running thread, and about a waiting one.
+func TestLookAt(t *testing.T) {
 	t.Parallel()
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	if !lacksProcessor(unix.Gettid()) {
+	if !lookAt(unix.Gettid()).lacks {
 		t.Error("the thread that asks does not run")
 	}
 	waits := make(chan int)
@@ -128,13 +138,16 @@ func TestLacksProcessor(t *testing.T) {
 		close(waits)
 	}()
 	thread := <-waits
-	for lacksProcessor(thread) {
+	for lookAt(thread).lacks {
 		time.Sleep(time.Millisecond)
+	}
+	if g := lookAt(thread); g.waits == "" || g.where == "" || g.goesOn(g) {
+		t.Errorf("%+v: it waits", g)
 	}
 	w.Close()
 	<-waits
 	r.Close()
-	if lacksProcessor(1 << 30) {
+	if lookAt(1<<30) != (glance{}) {
 		t.Error("a thread that is not there runs")
 	}
 }

@@ -253,10 +253,14 @@ func (s *Session) End() (SessionReport, error) {
 	return ParseReport(s.stdout.Bytes())
 }
 
-// ParseReport reads ccmapd's report, which --json prints.
+// ParseReport reads ccmapd's report, which --json prints. What follows the report is ccmapd's error.
 func ParseReport(text []byte) (r SessionReport, err error) {
-	if err := json.Unmarshal(text, &r); err != nil {
+	from := json.NewDecoder(bytes.NewReader(text))
+	if err := from.Decode(&r); err != nil {
 		return r, fmt.Errorf("read ccmapd's report: %w\n%s", err, text)
+	}
+	if said := bytes.TrimSpace(text[from.InputOffset():]); len(said) > 0 {
+		return r, fmt.Errorf("sample the program: %s", said)
 	}
 	return r, nil
 }
