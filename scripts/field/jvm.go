@@ -32,16 +32,17 @@ var jvmSources embed.FS
 var jvmPrograms = []struct {
 	class, what string
 	archives    []string // patterns of paths
+	busyToo     bool     // jvmpeer watches it on a busy machine, too
 }{
-	{"DB", "H2, two connections", []string{"/usr/share/java/h2.jar"}},
-	{"Script", "Rhino, compiled and interpreted", []string{"/usr/share/java/js.jar"}},
-	{"Web", "Tomcat, a JSP page for four clients", []string{"/usr/share/tomcat10/lib/*.jar", "/usr/share/java/tomcat10-juli.jar", "/usr/share/java/eclipse-jdt-core.jar"}},
-	{"Compile", "javac in the process", nil},
-	{"Echo", "NIO, a server and a client that wake each other", nil},
-	{"Netty", "Netty, two event loops and four clients", []string{"/usr/share/java/netty-all.jar", "/usr/share/java/netty-[bchrt]*.jar"}},
+	{"DB", "H2, two connections", []string{"/usr/share/java/h2.jar"}, false},
+	{"Script", "Rhino, compiled and interpreted", []string{"/usr/share/java/js.jar"}, false},
+	{"Web", "Tomcat, a JSP page for four clients", []string{"/usr/share/tomcat10/lib/*.jar", "/usr/share/java/tomcat10-juli.jar", "/usr/share/java/eclipse-jdt-core.jar"}, false},
+	{"Compile", "javac in the process", nil, false},
+	{"Echo", "NIO, a server and a client that wake each other", nil, false},
+	{"Netty", "Netty, two event loops and four clients", []string{"/usr/share/java/netty-all.jar", "/usr/share/java/netty-[bchrt]*.jar"}, true},
 	{"Zoo", "ZooKeeper, a server and three clients", []string{"/usr/share/java/zookeeper.jar", "/usr/share/java/zookeeper-jute.jar", "/usr/share/java/slf4j-api.jar",
-		"/usr/share/java/slf4j-nop.jar", "/usr/share/java/snappy-java.jar", "/usr/share/java/metrics-core.jar", "/usr/share/java/commons-cli.jar"}},
-	{"Ciphers", "Bouncy Castle, CBC with three ciphers", []string{"/usr/share/java/bcprov.jar"}},
+		"/usr/share/java/slf4j-nop.jar", "/usr/share/java/snappy-java.jar", "/usr/share/java/metrics-core.jar", "/usr/share/java/commons-cli.jar"}, true},
+	{"Ciphers", "Bouncy Castle, CBC with three ciphers", []string{"/usr/share/java/bcprov.jar"}, true},
 }
 
 // jdks are where Java is looked for, by release.

@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"time"
 
@@ -24,7 +25,8 @@ const jvmPeerPortion report.Portion = "scripts/field, jvmpeer"
 // peerRow is what both say of one window.
 type peerRow struct {
 	program, engine string
-	load            float64 // of the machine, before
+	spinning        int     // processes that spin beside it
+	load            float64 // of the machine, after
 	ours, theirs    side
 	agreement       compare.Result
 }
@@ -45,6 +47,9 @@ func runJVMPeer(ctx context.Context, f *field) error {
 	if async == "" {
 		return errors.New("no build of async-profiler to compare with: say where it is (-async FOLDER)")
 	}
+	if err := f.buildClocked(ctx); err != nil {
+		return err
+	}
 	began := time.Now()
 	var rows []peerRow
 	err = f.eachJVM(ctx, func(program int, release, home string) error {
@@ -62,7 +67,7 @@ func runJVMPeer(ctx context.Context, f *field) error {
 	return f.Write(jvmPeerPortion, peerReport(rows, old, f.length(), began))
 }
 
-// besideAsync starts a program, and watches a window by each engine.
+// besideAsync starts a program, and watches a window by each engine. Some are watched on a busy machine, too.
 func (f *field) besideAsync(ctx context.Context, home string, program int, release string, async asyncProfiler) ([]peerRow, error) {
 	running, err := f.startJVM(ctx, home, program, nil)
 	if err != nil {
@@ -72,18 +77,41 @@ func (f *field) besideAsync(ctx context.Context, home string, program int, relea
 	if err := f.warm(ctx); err != nil {
 		return nil, err
 	}
+	loads := outsideLoads
+	if f.Quick || !jvmPrograms[program].busyToo {
+		loads = loads[:1]
+	}
 	var rows []peerRow
-	for _, engine := range []string{"bpf", "perf"} {
-		row := peerRow{program: jvmPrograms[program].what + " on " + release, engine: engine, load: report.LoadAverage()}
-		folder := f.Path("profiles", "jvmpeer", strings.ToLower(jvmPrograms[program].class)+release+"-"+engine)
-		if err := f.watchBoth(ctx, running, engine, async, folder, &row); err != nil {
-			return rows, fmt.Errorf("by %s: %w", engine, err)
+	for _, spinning := range loads {
+		for _, engine := range []string{"bpf", "perf"} {
+			row := peerRow{program: jvmPrograms[program].what + " on " + release, engine: engine, spinning: spinning}
+			name := fmt.Sprintf("%s%s-%s-%d", strings.ToLower(jvmPrograms[program].class), release, engine, spinning)
+			if err := f.watchBeside(ctx, running, async, f.Path("profiles", "jvmpeer", name), &row); err != nil {
+				return rows, fmt.Errorf("by %s, %d processes spin: %w", engine, spinning, err)
+			}
+			f.Say("%s", strings.Join(row.cells(), ", "))
+			rows = append(rows, row)
 		}
-		f.Say("%s", strings.Join(row.cells(), ", "))
-		rows = append(rows, row)
 	}
 	return rows, nil
 }
+
+// watchBeside watches a window beside so many processes that spin as a row says.
+func (f *field) watchBeside(ctx context.Context, p *campaign.Process, async asyncProfiler, folder string, row *peerRow) error {
+	stop, err := f.keepBusy(ctx, row.spinning)
+	if err != nil {
+		return err
+	}
+	defer stop()
+	window := f.length()
+	if row.spinning > 0 {
+		window *= busyLonger
+	}
+	return f.watchBoth(ctx, p, async, folder, window, row)
+}
+
+// busyLonger is how much longer a window is on a busy machine, where a program has a part of the CPUs.
+const busyLonger = 6
 
 // warm lets the compiler of a JVM do most of its work.
 func (f *field) warm(ctx context.Context) error {
@@ -95,9 +123,9 @@ func (f *field) warm(ctx context.Context) error {
 }
 
 // watchBoth watches a window by both. ccmapd reads the recording, too.
-func (f *field) watchBoth(ctx context.Context, p *campaign.Process, engine string, async asyncProfiler, folder string, row *peerRow) error {
+func (f *field) watchBoth(ctx context.Context, p *campaign.Process, async asyncProfiler, folder string, window time.Duration, row *peerRow) error {
 	ours, recording, theirs := filepath.Join(folder, "ccmapd.json.gz"), filepath.Join(folder, "async.jfr"), filepath.Join(folder, "async.json.gz")
-	session, err := f.Attach(ctx, p.PID(), "", ours, "--engine", engine, "--tune=false", "-i", "10ms", "--max-overhead", "0")
+	session, err := f.Attach(ctx, p.PID(), "", ours, "--engine", row.engine, "--tune=false", "-i", "10ms", "--max-overhead", "0")
 	if err != nil {
 		return err
 	}
@@ -107,10 +135,11 @@ func (f *field) watchBoth(ctx context.Context, p *campaign.Process, engine strin
 	err = async.record(ctx, p.PID(), recording, func(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
-		case <-time.After(f.length()):
+		case <-time.After(window):
 		}
 		return ctx.Err()
 	})
+	row.load = report.LoadAverage()
 	_, err2 := session.End()
 	if err := errors.Join(err, err2); err != nil {
 		return err
@@ -210,7 +239,7 @@ func (r peerRow) cells() []string {
 	}
 	both := func(ours, theirs string) string { return ours + ", " + theirs }
 	return []string{
-		r.program, r.engine, report.Percent(r.load), both(report.Count(float64(r.ours.samples)), report.Count(float64(r.theirs.samples))),
+		r.program, strconv.Itoa(r.spinning), r.engine, report.Percent(r.load), both(report.Count(float64(r.ours.samples)), report.Count(float64(r.theirs.samples))),
 		overlap(r.agreement.Methods), overlap(r.agreement.Edges), overlap(r.agreement.Contexts),
 		both(report.Number(r.ours.cut, 2), report.Number(r.theirs.cut, 2)),
 		both(report.Number(r.ours.broken, 2), report.Number(r.theirs.broken, 2)),
@@ -220,7 +249,7 @@ func (r peerRow) cells() []string {
 // peerReport has the rows, after those of programs that were not measured again.
 func peerReport(rows []peerRow, old [][]string, window time.Duration, began time.Time) string {
 	t := report.Table{Head: []string{
-		"program", "engine", "load", "samples", "methods, % (expected)", "edges", "contexts", "Java stacks without a beginning, %", "broken stacks, %",
+		"program", "processes beside", "engine", "load", "samples", "methods, % (expected)", "edges", "contexts", "Java stacks without a beginning, %", "broken stacks, %",
 	}}
 	again := make(map[string]bool)
 	for _, r := range rows {
@@ -230,6 +259,6 @@ func peerReport(rows []peerRow, old [][]string, window time.Duration, began time
 	for _, r := range rows {
 		t.Row(r.cells()...)
 	}
-	return fmt.Sprintf("%s The last run took %v; each was watched for %v, once it had run as long. Where a cell has two figures, the second is %s's.\n\n%s",
-		report.Measured(began), after(began), window, asyncName, t.String())
+	return fmt.Sprintf("%s The last run took %v; each was watched for %v, once it had run as long, and for %v beside processes that spin. Where a cell has two figures, the second is %s's.\n\n%s",
+		report.Measured(began), after(began), window, busyLonger*window, asyncName, t.String())
 }
