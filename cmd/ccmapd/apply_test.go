@@ -123,7 +123,7 @@ func awaitInlined(t *testing.T, dir, what string) {
 		if strings.Contains(strings.Join(replays(t, dir), ""), what) {
 			return
 		}
-		if time.Since(begin) > time.Minute {
+		if time.Since(begin) > 5*time.Minute {
 			t.Fatalf("C2 has not inlined %s: %q", what, replays(t, dir))
 		}
 	}
@@ -136,7 +136,7 @@ func applyToWork(t *testing.T, jvm *jvmtest.JVM, hints string) *applied {
 	var report applied
 	done := make(chan error, 1)
 	go func() {
-		code, stdout, stderr := runAlone(t, "apply", hints, strconv.Itoa(jvm.PID), "-d", "5s", "--json")
+		code, stdout, stderr := runAlone(t, "apply", hints, strconv.Itoa(jvm.PID), "-d", "5s", "--wait", "5m", "--json")
 		if code != exitOK {
 			done <- fmt.Errorf("exit code %d: %s", code, stderr)
 			return

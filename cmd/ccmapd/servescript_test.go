@@ -58,7 +58,7 @@ func awaitLine(ts *testscript.TestScript, neg bool, args []string) {
 	}
 	wanted, err := regexp.Compile("(?m)" + args[0])
 	ts.Check(err)
-	for deadline := time.Now().Add(2 * time.Minute); time.Now().Before(deadline); time.Sleep(250 * time.Millisecond) { // a question is a process
+	for deadline := time.Now().Add(10 * time.Minute); time.Now().Before(deadline); time.Sleep(250 * time.Millisecond) { // a question is a process
 		// A failure is that of a daemon or a program that is not there yet.
 		_ = ts.Exec(args[1], args[2:]...)
 		if wanted.MatchString(ts.ReadFile("stdout")) {

@@ -25,7 +25,10 @@ func TestCPUWatch(t *testing.T) {
 	}
 	arm := func(cell *uint64) {
 		t.Helper()
-		if err := w.Arm(uint64(uintptr(unsafe.Pointer(cell))), cpus); err != nil {
+		switch err := w.Arm(uint64(uintptr(unsafe.Pointer(cell))), cpus); {
+		case errors.Is(err, unix.ENOSPC):
+			skip(t, err) // opened again: others had all of them meanwhile
+		case err != nil:
 			t.Fatal(err)
 		}
 	}

@@ -176,8 +176,9 @@ func TestHostOverhead(t *testing.T) {
 		s.Stats() // until there were interrupts of each CPU
 	}
 	st := s.Stats()
-	// Periods are drawn, and each CPU has one interrupt that ends no whole period.
-	if o := st.Overhead; st.Interval != h.floor || o.Raised != 2 || o.Host <= 0 || o.Host > 0.001*(1+perfevent.MostSpread)*1.1 {
+	// Periods are drawn, each may be the shortest, and each CPU has one interrupt that ends no whole period.
+	const most = 1/(1-perfevent.MostSpread) + 2./20
+	if o := st.Overhead; st.Interval != h.floor || o.Raised != 2 || o.Host <= 0 || o.Host > 0.001*most {
 		t.Errorf("interval %v, %d times raised, %v of each CPU", st.Interval, o.Raised, o.Host)
 	}
 	if err := s.SetInterval(longestInterval); err != nil || s.Stats().Interval != longestInterval {

@@ -1,7 +1,9 @@
 package memory
 
 import (
-	"math"
+	"fmt"
+	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -9,6 +11,7 @@ import (
 
 	"github.com/ccmapd/ccmapd/ccmap"
 	"github.com/ccmapd/ccmapd/internal/jvm/jvmtest"
+	"github.com/ccmapd/ccmapd/internal/process"
 	"github.com/ccmapd/ccmapd/sampler"
 )
 
@@ -30,6 +33,37 @@ func ownClocks(t *testing.T, jvm *jvmtest.JVM) map[string]int64 {
 		clocks["Waits."+fields[i]] = n
 	}
 	return clocks
+}
+
+// threadNamed returns the thread of a process that has a name.
+func threadNamed(t *testing.T, pid int, name string) (tid uint32) {
+	t.Helper()
+	tids, err := process.Threads(pid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	i := slices.IndexFunc(tids, func(tid uint32) bool {
+		comm, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/comm", pid, tid))
+		return err == nil && strings.TrimSpace(string(comm)) == name
+	})
+	if i < 0 {
+		t.Fatalf("no thread %s", name)
+	}
+	return tids[i]
+}
+
+// wantedCPU returns how long a thread has waited for a CPU so far, ns (Documentation/scheduler/sched-stats.rst).
+func wantedCPU(t *testing.T, pid int, tid uint32) (delay int64) {
+	t.Helper()
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/schedstat", pid, tid))
+	var ran int64
+	if err == nil {
+		_, err = fmt.Sscan(string(text), &ran, &delay)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return delay
 }
 
 // TestJVMTruth: the time that threads of Java wait in a method is what the program's own clock says, and its reason is
@@ -59,8 +93,11 @@ func TestJVMTruth(t *testing.T) {
 			}
 			s.awaitLook(t, 0) // a first one, since which the next one counts
 			from := ownClocks(t, jvm)["Waits.at"]
+			reader := threadNamed(t, jvm.PID, "reads-11")
+			wanted := wantedCPU(t, jvm.PID, reader)
 			s.await(t, 2*time.Second)
 			clocks := ownClocks(t, jvm)
+			wanted = wantedCPU(t, jvm.PID, reader) - wanted
 			s.awaitLook(t, clocks["Waits.at"])
 			s.end(t)
 			clear(by)
@@ -69,12 +106,13 @@ func TestJVMTruth(t *testing.T) {
 			for method, reason := range reasons {
 				got, want := by[method], clocks[method]
 				t.Logf("%s: %v, by its own clock %v", method, time.Duration(got), time.Duration(want))
-				within := 0.1 // of samples of some 100 waits on a busy machine
+				least := want
 				if reason == "[native]" {
-					within = 0.25 // and a thread that wants a CPU runs
+					least -= wanted // it is no wait for the peer that a thread wants a CPU
 				}
-				if off := math.Abs(float64(got)/float64(want) - 1); off > within {
-					t.Errorf("%s: %v, by its own clock %v", method, time.Duration(got), time.Duration(want))
+				const within = 0.1 // of samples of some 100 waits on a busy machine
+				if float64(got) < (1-within)*float64(least) || float64(got) > (1+within)*float64(want) {
+					t.Errorf("%s: %v, by its own clock %v, of which it wanted a CPU for %v", method, time.Duration(got), time.Duration(want), time.Duration(want-least))
 				}
 				if float64(under[method]) < 0.8*float64(got) {
 					t.Errorf("%s: %v of %v for %s", method, time.Duration(under[method]), time.Duration(got), reason)

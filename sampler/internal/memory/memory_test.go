@@ -100,6 +100,23 @@ func (s *session) awaitLook(t *testing.T, at int64) {
 	}
 }
 
+// awaitLooks drains until there were so many looks.
+func (s *session) awaitLooks(t *testing.T, many int) {
+	t.Helper()
+	for deadline := time.Now().Add(time.Minute); ; s.await(t, 100*time.Millisecond) {
+		looks := map[int64]bool{}
+		for _, smp := range s.kept {
+			looks[smp.Time] = true
+		}
+		if len(looks) >= many {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("%d looks in a minute", len(looks))
+		}
+	}
+}
+
 func (s *session) count(smp *ccmap.Sample) {
 	if s.each != nil {
 		s.each(smp)

@@ -26,6 +26,22 @@ func (s *session) came() (n int64) {
 	return n
 }
 
+// awaitCount awaits that the requests are counted anew, and returns how many were, and when. Without counts it returns
+// at once.
+func (s *session) awaitCount(t *testing.T, counts bool) (n int64, at time.Time) {
+	t.Helper()
+	_, before := s.Counted()
+	for deadline := time.Now().Add(time.Minute); counts; s.await(t, time.Millisecond) {
+		if _, now := s.Counted(); now != before {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatal("no count for a minute")
+		}
+	}
+	return s.came(), time.Now()
+}
+
 // isReason reports whether a comment says why requests are not counted.
 func isReason(comment string) bool {
 	return strings.HasPrefix(comment, ccmap.CommentRequests+"not counted: ")
@@ -43,16 +59,18 @@ func TestRequests(t *testing.T) {
 	if !counts {
 		t.Log(s.Stats().Files)
 	}
+	s.awaitLook(t, 0) // a first one, since which the next one counts
 	g.Proceed(t)
 	g.Line(t)
-	s.drain()
-	clear(s.cum)
-	clear(s.flat)
-	before := s.came()
+	before, since := s.awaitCount(t, counts)
 	s.await(t, 3*time.Second)
+	s.awaitLooks(t, 400) // on a busy machine they are far apart
+	after, until := s.awaitCount(t, counts)
 	g.Proceed(t)
-	after := s.came()
-	s.drain()
+	var from, to int64
+	if _, err := fmt.Sscan(g.Line(t), &from, &to); err != nil {
+		t.Fatal(err)
+	}
 	is := make(map[string]int64)
 	for range 4 {
 		var what string
@@ -62,13 +80,16 @@ func TestRequests(t *testing.T) {
 		}
 		is[what] = n
 	}
+	s.awaitLook(t, to)
 	s.end(t)
+	s.only(from, to)
 	for what, want := range is {
 		got := s.cum[what]
 		if what == "requests" {
-			if got = after - before; !counts {
+			if !counts {
 				continue
 			}
+			got = int64(float64(after-before) * float64(to-from) / float64(until.Sub(since))) // in the server's time
 		}
 		t.Logf("%s: %d, by the server itself %d", what, got, want)
 		const within = 0.12 // of some 1,500 samples on a busy machine

@@ -327,7 +327,7 @@ func TestWindows(t *testing.T) {
 	t.Parallel()
 	testrun.Full(t, testrun.Minutes)
 	const budget = 0.1
-	g := enginetest.Start(t, enginetest.Build(t, "workload"), "pingpong", "6000")
+	g := enginetest.Start(t, enginetest.Build(t, "workload"), "pingpong", "4000")
 	g.Proceed(t)
 	s, sink := attach(t, g.PID(), Options{Interval: time.Millisecond, MaxOverhead: budget})
 	s.drainer.Costs = perfevent.Costs{Sample: 2 * time.Microsecond, Switch: switchTime(t, g.PID()) / 2, Watch: 1}

@@ -79,7 +79,7 @@ func visit(t *testing.T, address string, before ...chromedp.Action[chromedp.Void
 	t.Cleanup(cancel)
 	ctx, cancel := chromedp.NewContext(allocator)
 	t.Cleanup(cancel)
-	ctx, cancel = context.WithTimeout(ctx, 3*time.Minute)
+	ctx, cancel = context.WithTimeout(ctx, 15*time.Minute)
 	t.Cleanup(cancel)
 	from, err := url.Parse(address)
 	if err != nil {

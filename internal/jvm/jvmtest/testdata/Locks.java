@@ -12,59 +12,44 @@ public class Locks {
     static final ReentrantReadWriteLock written = new ReentrantReadWriteLock(), read = new ReentrantReadWriteLock();
     static final Object monitor = new Object();
 
-    static void start(String name, Runnable run) {
-        Thread t = new Thread(run, name);
-        t.setDaemon(true);
-        t.start();
-    }
-
-    static void await(CountDownLatch met) {
-        met.countDown();
-        try {
-            met.await();
-        } catch (InterruptedException e) {
-            throw new RuntimeException(e);
-        }
-    }
-
     static void keepsTheLock(Lock lock, CountDownLatch met) {
         lock.lock();
-        await(met);
+        Waiters.await(met);
         try {
             Thread.sleep(3_600_000);
         } catch (InterruptedException e) { }
     }
 
     static void wantsTheLock(Lock lock, CountDownLatch met) {
-        await(met);
+        Waiters.await(met);
         lock.lock();
     }
 
     static void readsToo(CountDownLatch met) {
-        await(met);
+        Waiters.await(met);
         written.readLock().lock();
     }
 
     static void writesToo(CountDownLatch met) {
-        await(met);
+        Waiters.await(met);
         read.writeLock().lock();
     }
 
     static void lockBoth(ReentrantLock outer, ReentrantLock inner, CountDownLatch met) {
         outer.lock();
-        await(met);
+        Waiters.await(met);
         inner.lock();
     }
 
     static void locksThenEnters(CountDownLatch met) {
         mixed.lock();
-        await(met);
+        Waiters.await(met);
         synchronized (monitor) { }
     }
 
     static void entersThenLocks(CountDownLatch met) {
         synchronized (monitor) {
-            await(met);
+            Waiters.await(met);
             mixed.lock();
         }
     }
@@ -84,25 +69,23 @@ public class Locks {
 
     public static void main(String[] arguments) throws Exception {
         CountDownLatch all = new CountDownLatch(7), pair = new CountDownLatch(2), two = new CountDownLatch(2);
-        start("keeper", () -> keepsTheLock(held, all));
-        start("writer", () -> keepsTheLock(written.writeLock(), all));
-        start("reader", () -> keepsTheLock(read.readLock(), all));
+        Waiters.start("keeper", () -> keepsTheLock(held, all));
+        Waiters.start("writer", () -> keepsTheLock(written.writeLock(), all));
+        Waiters.start("reader", () -> keepsTheLock(read.readLock(), all));
         for (int i = 0; i < 2; i++) {
-            start("wanter-" + i, () -> wantsTheLock(held, all));
+            Waiters.start("wanter-" + i, () -> wantsTheLock(held, all));
         }
-        start("reads-too", () -> readsToo(all));
-        start("writes-too", () -> writesToo(all));
+        Waiters.start("reads-too", () -> readsToo(all));
+        Waiters.start("writes-too", () -> writesToo(all));
         ReentrantLock left = new ReentrantLock(), right = new ReentrantLock();
-        start("left", () -> lockBoth(left, right, pair));
-        start("right", () -> lockBoth(right, left, pair));
-        start("locker", () -> locksThenEnters(two));
-        start("enterer", () -> entersThenLocks(two));
+        Waiters.start("left", () -> lockBoth(left, right, pair));
+        Waiters.start("right", () -> lockBoth(right, left, pair));
+        Waiters.start("locker", () -> locksThenEnters(two));
+        Waiters.start("enterer", () -> entersThenLocks(two));
+        Waiters.awaitWaits();
         if (arguments.length > 0) {
-            start("collector", Locks::collects);
+            Waiters.start("collector", Locks::collects);
         }
-        all.await();
-        pair.await();
-        two.await();
         System.out.println("ready");
         while (System.in.read() >= 0) { }
     }

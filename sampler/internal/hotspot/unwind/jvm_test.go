@@ -48,6 +48,8 @@ type prober struct {
 	shaped int
 
 	wantsDump bool // of a stack
+
+	last map[uint32]process.Registers // of each thread, at its last moment
 }
 
 func attach(t testing.TB, j *jvmtest.JVM) *prober {
@@ -195,9 +197,14 @@ func (p *prober) describe(st *unwind.Stack) string {
 func (p *prober) sample(want int) figures {
 	var f figures
 	logged := 0
+	p.last = make(map[uint32]process.Registers)
 	for f.java+f.native < want {
 		for _, tid := range p.running() {
 			look := func(m *process.Moment) {
+				if p.last[tid] == m.Regs {
+					return // on a busy machine it has not run since: one moment counts once
+				}
+				p.last[tid] = m.Regs
 				p.unwind.Unwind(m, &p.stack)
 				p.wantsDump = p.wantsDump || p.stack.WantDump
 				if p.look != nil && p.stack.Why != unwind.NotJava {

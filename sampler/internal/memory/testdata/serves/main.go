@@ -1,5 +1,6 @@
 // Serves is an HTTP server with four clients of its own, and measures the parts of its requests by its own clock. After
-// a line on standard input it begins to measure, and after a second one it prints what it has: "NAME NUMBER".
+// a line on standard input it begins to measure, and after a second one it prints from when to when it has, and what:
+// "NAME NUMBER".
 package main
 
 import (
@@ -10,6 +11,8 @@ import (
 	"os"
 	"sync/atomic"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 var clocks struct{ requests, backend, queue, all atomic.Int64 }
@@ -47,6 +50,15 @@ func handle(http.ResponseWriter, *http.Request) {
 	})
 }
 
+// monotonic returns the time, ns.
+func monotonic() int64 {
+	var now unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &now); err != nil {
+		panic(err)
+	}
+	return now.Nano()
+}
+
 func main() {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -71,9 +83,10 @@ func main() {
 	fmt.Println("ready")
 	in.ReadString('\n')
 	c := &clocks
-	from := [...]int64{c.requests.Load(), c.backend.Load(), c.queue.Load(), c.all.Load()}
+	begin, from := monotonic(), [...]int64{c.requests.Load(), c.backend.Load(), c.queue.Load(), c.all.Load()}
 	fmt.Println("begun")
 	in.ReadString('\n')
+	fmt.Println(begin, monotonic())
 	fmt.Println("requests", c.requests.Load()-from[0])
 	fmt.Println("main.backend", c.backend.Load()-from[1])
 	fmt.Println("main.queue", c.queue.Load()-from[2])

@@ -67,13 +67,14 @@ func calls(wait func(), each time.Duration, count int) {
 	fmt.Println("calls", count)
 }
 
-// busy does a bit of everything on several goroutines for a time.
+// busy does a bit of everything on several goroutines, for twice that CPU time: on two CPUs that are free, for that time.
 func busy(wait func(), d time.Duration) {
 	wait()
 	var wg sync.WaitGroup
+	end := cpuTime() + 2*d
 	for range 4 {
 		wg.Go(func() {
-			for end := time.Now().Add(d); time.Now().Before(end); {
+			for cpuTime() < end {
 				mixed()
 			}
 		})
@@ -99,24 +100,28 @@ func mixed() {
 	}
 }
 
-// clock asks for the time, which is in the vDSO.
+// clock asks for the time, which is in the vDSO, for that CPU time.
 //
 //go:noinline
-func clock(end time.Time) {
-	for time.Now().Before(end) {
+func clock(d time.Duration) {
+	for end := cpuTime() + d; cpuTime() < end; {
+		for range 10_000 {
+			time.Now()
+		}
 	}
 }
 
-// kernel has the kernel do something.
+// kernel has the kernel do something, for that CPU time.
 //
 //go:noinline
-func kernel(end time.Time) {
+func kernel(d time.Duration) {
 	f, err := os.Open("/dev/zero")
 	if err != nil {
 		panic(err)
 	}
 	defer f.Close()
-	for buf := make([]byte, 1<<20); time.Now().Before(end); {
+	buf := make([]byte, 1<<20)
+	for end := cpuTime() + d; cpuTime() < end; {
 		f.Read(buf)
 	}
 }
@@ -221,8 +226,8 @@ func deepen(depth int) (sum byte) {
 	return sum + used[sum]
 }
 
-// pingPong lets two threads hand a byte to each other through pipes.
-func pingPong(until time.Time) {
+// pingPong lets two threads hand a byte to each other through pipes, for that CPU time.
+func pingPong(d time.Duration) {
 	var ping, pong [2]int
 	if err := errors.Join(syscall.Pipe(ping[:]), syscall.Pipe(pong[:])); err != nil {
 		panic(err)
@@ -237,9 +242,11 @@ func pingPong(until time.Time) {
 	}()
 	runtime.LockOSThread()
 	var b [1]byte
-	for time.Now().Before(until) {
-		syscall.Write(ping[1], b[:])
-		syscall.Read(pong[0], b[:])
+	for end := cpuTime() + d; cpuTime() < end; {
+		for range 100 {
+			syscall.Write(ping[1], b[:])
+			syscall.Read(pong[0], b[:])
+		}
 	}
 }
 
@@ -315,11 +322,11 @@ func main() {
 		recurse(number(2), n)
 	case "leaves":
 		wait()
-		clock(time.Now().Add(time.Duration(number(2)) * time.Millisecond))
-		kernel(time.Now().Add(time.Duration(number(2)) * time.Millisecond))
+		clock(time.Duration(number(2)) * time.Millisecond)
+		kernel(time.Duration(number(2)) * time.Millisecond)
 	case "read":
 		wait()
-		kernel(time.Now().Add(time.Duration(number(2)) * time.Millisecond))
+		kernel(time.Duration(number(2)) * time.Millisecond)
 	case "pages":
 		wait()
 		pages(time.Duration(number(2)) * time.Millisecond)
@@ -338,7 +345,7 @@ func main() {
 		wait()
 	case "pingpong":
 		wait()
-		pingPong(time.Now().Add(time.Duration(number(2)) * time.Millisecond))
+		pingPong(time.Duration(number(2)) * time.Millisecond)
 		wait()
 	case "flood":
 		wait()
