@@ -21,12 +21,17 @@ import (
 // serve starts a hub, and returns the way to it.
 func serve(t *testing.T, mode os.FileMode, answer http.HandlerFunc) *Hub {
 	t.Helper()
-	server := httptest.NewServer(answer)
-	t.Cleanup(server.Close)
-	return dial(t, server.URL, mode)
+	return serveWithin(t, time.Minute, mode, answer)
 }
 
-func dial(t *testing.T, url string, mode os.FileMode) *Hub {
+func serveWithin(t *testing.T, timeout time.Duration, mode os.FileMode, answer http.HandlerFunc) *Hub {
+	t.Helper()
+	server := httptest.NewServer(answer)
+	t.Cleanup(server.Close)
+	return dial(t, server.URL, timeout, mode)
+}
+
+func dial(t *testing.T, url string, timeout time.Duration, mode os.FileMode) *Hub {
 	t.Helper()
 	token := filepath.Join(t.TempDir(), "token")
 	if err := os.WriteFile(token, []byte("hunter2\n"), 0o600); err != nil {
@@ -35,7 +40,7 @@ func dial(t *testing.T, url string, mode os.FileMode) *Hub {
 	if err := os.Chmod(token, mode); err != nil {
 		t.Fatal(err)
 	}
-	h, err := New(Options{URL: url, TokenFile: token, Timeout: time.Second})
+	h, err := New(Options{URL: url, TokenFile: token, Timeout: timeout})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -112,7 +117,11 @@ func TestHostileHub(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			h := serve(t, 0o600, c.answer)
+			timeout := time.Minute
+			if name == "slow" {
+				timeout = time.Second
+			}
+			h := serveWithin(t, timeout, 0o600, c.answer)
 			if _, err := h.Builds(t.Context(), "web"); err == nil || !strings.Contains(err.Error(), c.text) {
 				t.Errorf("builds: %v", err)
 			}
@@ -148,7 +157,7 @@ func TestAway(t *testing.T) {
 	t.Parallel()
 	server := httptest.NewServer(nil)
 	server.Close()
-	if err := dial(t, server.URL, 0o600).Send(t.Context(), nil); err == nil || MayHaveArrived(err) {
+	if err := dial(t, server.URL, time.Minute, 0o600).Send(t.Context(), nil); err == nil || MayHaveArrived(err) {
 		t.Errorf("nobody listens: %v", err)
 	}
 	h := serve(t, 0o600, func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) })
