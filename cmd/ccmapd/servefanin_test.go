@@ -174,6 +174,11 @@ func TestServeFanIn(t *testing.T) {
 	}
 }
 
+// isKnownMore reports whether the fleet knows more of an own method.
+func isKnownMore(m fanInMethod) bool {
+	return m.From == "shared" && m.Places > 0 && m.OwnSamples != nil
+}
+
 // checkFanIn asks as root, as the user of the program, and as another one.
 func (s *servedDaemon) checkFanIn(t *testing.T, ccmapd string, methods int) {
 	t.Helper()
@@ -185,15 +190,21 @@ func (s *servedDaemon) checkFanIn(t *testing.T, ccmapd string, methods int) {
 		return string(out), err
 	}
 	for uid, sees := range map[uint32]bool{0: true, nobody: false} {
-		out, err := as(uid, "fanin", "@web", "--json", "-n", "0")
 		var answer fanInAnswer
+		var out string
+		var err error
+		s.await(t, "samples of code that the fleet has", func(daemon.TargetStatus) bool { // a busy machine tells late which code was sampled
+			answer = fanInAnswer{}
+			out, err = as(uid, "fanin", "@web", "--json", "-n", "0")
+			return json.Unmarshal([]byte(out), &answer) != nil || slices.ContainsFunc(answer.Methods, isKnownMore)
+		})
 		if json.Unmarshal([]byte(out), &answer) != nil || err != nil || answer.Shared == nil || strings.Contains(out, "main.secret") != sees {
 			t.Fatalf("user %d: %v, %.2000s", uid, err, out)
 		}
 		if n := answer.Shared.Methods; sees != (n == methods) || n == 0 {
 			t.Errorf("user %d is told of %d methods of %d", uid, n, methods)
 		}
-		i := slices.IndexFunc(answer.Methods, func(m fanInMethod) bool { return m.From == "shared" && m.Places > 0 && m.OwnSamples != nil })
+		i := slices.IndexFunc(answer.Methods, isKnownMore)
 		if i < 0 {
 			t.Fatalf("user %d: of no own method the fleet knows more: %.2000s", uid, out)
 		}
