@@ -96,11 +96,16 @@ func TestRealServer(t *testing.T) {
 		t.Skip("builds and loads a server for seconds")
 	}
 	server, address := serveFortio(t, install(t, fortio))
-	dir := t.TempDir()
-	file := filepath.Join(dir, "outside.json")
-	a := attachTo(t, fmt.Sprint(server.Process.Pid), "--tune=false", "-d", "5s", "-o", file)
-	own := fetchProfile(t, address, 4)
-	outside := a.end(t, file)
+	file := filepath.Join(t.TempDir(), "outside.json")
+	var outside, own *ccmap.Snapshot
+	for seconds := 4; ; seconds *= 2 { // on a busy machine a server has few samples a second
+		a := attachTo(t, fmt.Sprint(server.Process.Pid), "--tune=false", "-d", fmt.Sprintf("%ds", seconds+1), "-o", file)
+		own = fetchProfile(t, address, seconds)
+		outside = a.end(t, file)
+		if own.Total().Samples >= 200 || seconds > 60 {
+			break
+		}
+	}
 
 	r, err := compare.Compare(outside, own, compare.Options{Absorb: unseenByRuntime})
 	if err != nil {

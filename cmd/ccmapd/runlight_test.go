@@ -61,7 +61,7 @@ func TestSecondRunOfModule(t *testing.T) {
 		}
 	}
 	stdout, stderr, err := of("store", "records", filepath.Base(path), "--json")
-	if err != nil || !strings.Contains(stdout, `"wrong": 1`) && !strings.Contains(stdout, `"wrong":1`) {
+	if err != nil || !regexp.MustCompile(`"wrong": ?[1-9]`).MatchString(stdout) { // of few samples the first profile may be wrong, too
 		t.Errorf("mismatches: %v\n%s%s", err, stdout, stderr)
 	}
 	if stderr := run("--cached", profile+"x", "--mode", "2"); !strings.Contains(stderr, "the module starts without a cached profile") {
