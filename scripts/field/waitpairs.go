@@ -12,7 +12,8 @@ import (
 	"github.com/ccmapd/ccmapd/scripts/report"
 )
 
-// pairedHead heads the table of costs: windows with a session of waits beside windows without, and without beside without. A server's clients ask again as soon as they are answered.
+// pairedHead heads the table of costs: windows with a session of waits beside windows without, and without beside without.
+// A server's clients ask again as soon as they are answered.
 var pairedHead = []string{"server", "windows", "pairs", "requests a second, %", "its own mean, %", "CPU time of a request, %"}
 
 // throughput is what a server did in a window.

@@ -8,17 +8,18 @@ import (
 const (
 	mostRounds   = 100
 	mostHalvings = 20
-	tolerance    = 1e-6 // part of all calls by which a sum may be missed
+	mostSolved   = 16   // columns for Newton's method, whose work grows as their cube; VMs count up to 9, a file may have any number
+	tolerance    = 1e-6 // how wrong a sum may be, as a part of all calls
 )
 
 // fit scales a table of numbers > 0 until each column and each group of rows has its wanted
 // sum. The sums of both kinds have the same total > 0. Scaling keeps the ratios of ratios: of
-// all tables with these sums, it ends with the one that has those of the first. It returns
+// all tables with these sums, it ends with the one that has the first one's ratios. It returns
 // false, with the table as it was, if that takes too long.
 //
 // Columns and rows are scaled in turn (iterative proportional fitting), and after each turn
-// Newton's method takes a step. Without it, the turns that are needed grow as calls to those
-// by which two callers differ: thousands where nearly each caller has a type of its own.
+// Newton's method takes a step. Turns alone would take thousands where nearly each caller has a
+// type of its own.
 func fit(cells [][]float64, groups []int, rows, columns []float64) bool {
 	f := fitting{cells, groups, rows, columns}
 	logs := make([]float64, len(columns))
@@ -36,8 +37,8 @@ func fit(cells [][]float64, groups []int, rows, columns []float64) bool {
 	return false
 }
 
-// fitting is a table and its wanted sums. Where logs of the factors of its columns are given,
-// those of its groups of rows follow: each has its sum.
+// fitting is a table and its wanted sums. The logs of the columns' factors tell the factors of
+// groups of rows, too: each group has its sum.
 type fitting struct {
 	cells         [][]float64
 	groups        []int
@@ -56,9 +57,10 @@ func (f *fitting) at(logs []float64) fitted {
 	for g := range now.parts {
 		now.parts[g] = make([]float64, len(f.columns))
 	}
+	factors := exps(logs)
 	for i, row := range f.cells {
 		for k, n := range row {
-			now.parts[f.groups[i]][k] += n * math.Exp(logs[k])
+			now.parts[f.groups[i]][k] += n * factors[k]
 		}
 	}
 	for g, parts := range now.parts {
@@ -89,6 +91,9 @@ func (f *fitting) wrong(now fitted) (most float64) {
 // newton returns logs of factors towards where the slope of the cost is 0 as its curvature tells,
 // as far as the cost falls. The factor of the first column stays: only ratios of factors matter.
 func (f *fitting) newton(now fitted, logs []float64) []float64 {
+	if len(logs) > mostSolved {
+		return logs
+	}
 	n := len(logs) - 1
 	equations := make([][]float64, n) // the curvature, and the slope
 	for k := range equations {
@@ -137,10 +142,10 @@ func solve(equations [][]float64) []float64 {
 
 // scale multiplies the table by the factors of columns, and each group of rows to its sum.
 func (f *fitting) scale(logs []float64) {
-	sums := make([]float64, len(f.rows))
+	sums, factors := make([]float64, len(f.rows)), exps(logs)
 	for i, row := range f.cells {
 		for k := range row {
-			row[k] *= math.Exp(logs[k])
+			row[k] *= factors[k]
 		}
 		sums[f.groups[i]] += total(row)
 	}
@@ -148,6 +153,14 @@ func (f *fitting) scale(logs []float64) {
 		g := f.groups[i]
 		scale(row, f.rows[g]/sums[g])
 	}
+}
+
+func exps(logs []float64) []float64 {
+	factors := make([]float64, len(logs))
+	for k, l := range logs {
+		factors[k] = math.Exp(l)
+	}
+	return factors
 }
 
 func total(numbers []float64) (sum float64) {

@@ -53,3 +53,20 @@ func TestFitGroups(t *testing.T) {
 		t.Errorf("the ratio of ratios is %v, want 3", got)
 	}
 }
+
+// TestFitWide: a table of a foreign file may have any number of columns. Its equations would have 3 GB, and take hours.
+func TestFitWide(t *testing.T) {
+	t.Parallel()
+	const wide = 20_000
+	cells := [][]float64{make([]float64, wide), make([]float64, wide)}
+	columns := make([]float64, wide)
+	for k := range wide {
+		cells[0][k], cells[1][k], columns[k] = 1, 1+float64(k%2), 3
+	}
+	if !fit(cells, []int{0, 1}, []float64{wide, 2 * wide}, columns) {
+		t.Fatal("it does not converge")
+	}
+	if got := total(cells[0]); math.Abs(got-wide) > 1e-3*wide {
+		t.Errorf("the first row has %v, want %v", got, wide)
+	}
+}
