@@ -176,8 +176,7 @@ func (p *printing) register(cmd *cobra.Command, layout view.Layout) {
 	flags.BoolVarP(&p.all, "verbose", "v", false, "print all columns, and how the profile was taken")
 	flags.Var(&p.columns, "columns", "print the columns of `LIST`, for example "+strings.Join(layout.First, ","))
 	flags.BoolVar(&p.json, "json", false, "print JSON, which has every figure")
-	// The only error is that there is no such flag.
-	_ = cmd.RegisterFlagCompletionFunc("columns", cobra.FixedCompletions(layout.All, cobra.ShellCompDirectiveNoFileComp))
+	usage.Complete(cmd, "columns", layout.All...)
 	cmd.MarkFlagsMutuallyExclusive("json", "columns")
 }
 

@@ -25,9 +25,8 @@ func (f *methodFlags) register(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.StringVar(&f.match, "match", "", "instead of a name: the methods that `REGEXP` matches anywhere in their names")
 	flags.BoolVar(&f.regexp, "regexp", false, "the argument is a regular expression; deprecated for --match")
-	// The only error is that there is no such flag.
-	_ = flags.MarkHidden("regexp")
-	_ = cmd.RegisterFlagCompletionFunc("match", cobra.NoFileCompletions)
+	_ = flags.MarkHidden("regexp") // the only error is that there is no such flag
+	usage.Complete(cmd, "match")
 }
 
 // method returns what the arguments FILE [METHOD] and the flags say: a name or a regular

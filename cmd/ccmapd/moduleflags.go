@@ -56,10 +56,9 @@ func (f *moduleFlags) register(cmd *cobra.Command) {
 	flags.BoolVar(&f.exact, "exact", false, "record every call of the module, instead of samples")
 	flags.Var(&f.burst, "burst", "take `N[:STRIDE]` samples at each interval, one at each STRIDE-th safe point of the module")
 	f.points.Register(cmd, "points", "`POINTS` of the module to count beside samples: calls, or branches, switches and blocks, too")
-	// The only error is that there is no such flag.
-	_ = cmd.MarkFlagDirname("dir")
-	_ = cmd.RegisterFlagCompletionFunc("env", cobra.NoFileCompletions)
-	_ = cmd.RegisterFlagCompletionFunc("burst", cobra.NoFileCompletions)
+	_ = cmd.MarkFlagDirname("dir") // the only error is that there is no such flag
+	usage.Complete(cmd, "env")
+	usage.Complete(cmd, "burst")
 }
 
 // checkUnused refuses the flags for modules if the program is not a module.

@@ -134,6 +134,7 @@ const (
 // execute runs one command line and returns the exit code.
 func execute(root *cobra.Command, args []string) int {
 	root.SetArgs(args)
+	usage.Completions(root, args)
 	cmd, err := root.ExecuteC()
 	if err == nil {
 		return exitOK

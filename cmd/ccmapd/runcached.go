@@ -46,8 +46,7 @@ func (f *cachedFlags) register(cmd *cobra.Command) {
 	f.mode.Register(cmd, "mode", "with --cached: `MODE` 0 also compiles a JVM's hot methods early; 1: PROFILE is JDK 25's AOT cache; 2 asks a module less")
 	f.early.register(cmd)
 	flags.StringSliceVar(&f.log, "store-log", nil, "print what becomes of it, `WHAT` is "+terminal.OrList(storeLogs)+"; several with commas")
-	// The only error is that there is no such flag.
-	_ = cmd.RegisterFlagCompletionFunc("store-log", cobra.FixedCompletions(storeLogs, cobra.ShellCompDirectiveNoFileComp))
+	usage.Complete(cmd, "store-log", storeLogs...)
 }
 
 // check finds what is wrong before anything is started.

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/ccmapd/ccmapd/internal/testrun"
 	"github.com/ccmapd/ccmapd/testdata/guests"
 )
 
@@ -17,6 +18,7 @@ import (
 // call is in the log of the store.
 func TestSecondRunOfModule(t *testing.T) {
 	t.Parallel()
+	testrun.Full(t, testrun.Minutes)
 	path, err := guests.Go(t.Context(), "eval")
 	if err != nil {
 		t.Fatal(err)

@@ -1,6 +1,5 @@
-// Package usage has the errors of command lines, and flags that take one of a few words
-// ([Choice]). Its errors speak to users: the errors of the flag parser name functions and
-// types of Go.
+// Package usage has the errors of command lines, flags that take one of a few words ([Choice]), and what a shell
+// completes ([Complete]). Its errors speak to users: the errors of the flag parser name functions and types of Go.
 package usage
 
 import (
@@ -157,6 +156,29 @@ func (c *Choice) Set(s string) error {
 // Register adds a flag of the choice to a command. A shell completes its words.
 func (c *Choice) Register(cmd *cobra.Command, name, usage string) {
 	cmd.Flags().Var(c, name, usage)
-	// The only error is that there is no such flag.
-	_ = cmd.RegisterFlagCompletionFunc(name, cobra.FixedCompletions(c.From, cobra.ShellCompDirectiveNoFileComp))
+	Complete(cmd, name, c.From...)
+}
+
+// completed is the annotation of a flag with the words that a shell completes.
+const completed = "ccmapd_words"
+
+// Complete has a shell complete a flag of a command by some words, and by no files. See [Completions].
+func Complete(cmd *cobra.Command, name string, words ...string) {
+	_ = cmd.Flags().SetAnnotation(name, completed, words) // the only error is that there is no such flag
+}
+
+// Completions tells cobra the words of all flags if args are what a shell asks. Cobra keeps them in a table that holds
+// commands for ever, so no other command line does.
+func Completions(root *cobra.Command, args []string) {
+	if len(args) == 0 || !strings.HasPrefix(args[0], cobra.ShellCompRequestCmd) {
+		return
+	}
+	for _, cmd := range root.Commands() {
+		cmd.Flags().VisitAll(func(f *pflag.Flag) {
+			if words, has := f.Annotations[completed]; has {
+				_ = cmd.RegisterFlagCompletionFunc(f.Name, cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp))
+			}
+		})
+		Completions(cmd, args)
+	}
 }

@@ -94,7 +94,18 @@ func TestChoice(t *testing.T) {
 	if err := c.Set("red"); err == nil || c.Value != "green" {
 		t.Errorf("set red: %v, value %q", err, c.Value)
 	}
-	cmd := command()
+}
+
+// TestCompletions: a shell completes the words, of any command, and cobra keeps no command for another line.
+func TestCompletions(t *testing.T) {
+	t.Parallel()
+	root, cmd := &cobra.Command{Use: "kitchen"}, command()
+	root.AddCommand(cmd)
+	Completions(root, []string{"brew", "--tea", "green"})
+	if _, ok := cmd.GetFlagCompletionFunc("tea"); ok {
+		t.Error("cobra keeps a command that no shell asks about")
+	}
+	Completions(root, []string{"__completeNoDesc", "brew", "--tea", ""})
 	complete, ok := cmd.GetFlagCompletionFunc("tea")
 	if !ok {
 		t.Fatal("a shell cannot complete the words")
