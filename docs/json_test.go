@@ -15,8 +15,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/ccmapd/ccmapd/internal/view"
 	"github.com/ccmapd/ccmapd/sampler"
-	"github.com/ccmapd/ccmapd/view"
 )
 
 // printed are the types that commands print as JSON, beside the questions about profiles: folder and name.

@@ -18,7 +18,7 @@ var metricRows = regexp.MustCompile("(?m)(^\\| `ccmapd_.*\\n)+")
 // go test ./docs -run TestMetrics -update
 func TestMetrics(t *testing.T) {
 	t.Parallel()
-	file, err := parser.ParseFile(token.NewFileSet(), "../daemon/api/metrics.go", nil, 0)
+	file, err := parser.ParseFile(token.NewFileSet(), "../internal/api/metrics.go", nil, 0)
 	if err != nil {
 		t.Fatal(err)
 	}

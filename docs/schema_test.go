@@ -13,7 +13,7 @@ import (
 	"github.com/ccmapd/ccmapd/export"
 	"github.com/ccmapd/ccmapd/internal/daemon"
 	"github.com/ccmapd/ccmapd/internal/recording"
-	"github.com/ccmapd/ccmapd/view"
+	"github.com/ccmapd/ccmapd/internal/view"
 )
 
 // TestSchema compares commands.schema.json with the columns that commands print

@@ -8,7 +8,6 @@ import (
 
 	"github.com/ccmapd/ccmapd/ccmap"
 	"github.com/ccmapd/ccmapd/ccmap/query"
-	"github.com/ccmapd/ccmapd/view"
 )
 
 // server is a snapshot of ten samples, 10 ms apart, of two handlers that call the same
@@ -79,7 +78,7 @@ func ExampleContexts() {
 // A name that the profile does not have comes with the names that are like it.
 func ExampleNamed_unknown() {
 	_, err := query.Named(server().Names(), "lokup")
-	var e *view.Error
+	var e *query.Error
 	if errors.As(err, &e) {
 		fmt.Println(err)
 		fmt.Println("near it:", e.Candidates)

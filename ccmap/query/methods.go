@@ -11,6 +11,9 @@ import (
 	"github.com/ccmapd/ccmapd/internal/advice"
 )
 
+// Error is the error of a name that means no method, or several: Candidates has the names that are meant or like it.
+type Error = advice.Error
+
 // Methods is a set of methods of one name table. Its index is a ccmap.MethodID.
 type Methods []bool
 
@@ -94,7 +97,7 @@ func overload(names *ccmap.Names, text string) Methods {
 func Matching(names *ccmap.Names, re *regexp.Regexp) (Methods, error) {
 	set := Select(names, re.MatchString)
 	if !slices.Contains(set, true) {
-		return nil, &advice.Error{Code: advice.CodeNoMethod, Err: fmt.Errorf("no method matches %q", re)}
+		return nil, &Error{Code: advice.CodeNoMethod, Err: fmt.Errorf("no method matches %q", re)}
 	}
 	return set, nil
 }
@@ -119,13 +122,13 @@ func resolve(names *ccmap.Names, text string) (string, error) {
 	}
 	switch {
 	case len(found) == 0:
-		return "", &advice.Error{Code: advice.CodeNoMethod, Candidates: nearNames(all, text), Err: fmt.Errorf("no method %q in the profile", text)}
+		return "", &Error{Code: advice.CodeNoMethod, Candidates: nearNames(all, text), Err: fmt.Errorf("no method %q in the profile", text)}
 	case len(found) == 1:
 		return found[0], nil
 	case len(asWritten) == 1:
 		return asWritten[0], nil
 	}
-	return "", &advice.Error{Code: advice.CodeAmbiguousMethod, Hint: "Give more of the name.", Candidates: found,
+	return "", &Error{Code: advice.CodeAmbiguousMethod, Hint: "Give more of the name.", Candidates: found,
 		Err: fmt.Errorf("%d methods are called %q", len(found), text)}
 }
 

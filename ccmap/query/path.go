@@ -20,8 +20,8 @@ type Elem struct {
 	Offset   uint32 // of the call in its method, see ccmap.Frame
 }
 
-// Anywhere reports whether the call may be on any line.
-func (e Elem) Anywhere() bool { return e.Line == 0 && !e.AtOffset }
+// anywhere reports whether the call may be on any line.
+func (e Elem) anywhere() bool { return e.Line == 0 && !e.AtOffset }
 
 // String returns the element as [ParsePath] reads it: "A", "A:123" or "A:+60".
 func (e Elem) String() string {
@@ -63,7 +63,7 @@ func ParsePath(s string) (Path, error) {
 		}
 		path[i] = elem
 	}
-	if last := path[len(path)-1]; !last.Anywhere() {
+	if last := path[len(path)-1]; !last.anywhere() {
 		return nil, fmt.Errorf("parse path %q: %q is the last element and calls nothing: a line is that of a call, as in 'A%s > B'",
 			s, last, strings.TrimPrefix(last.String(), last.Name))
 	}

@@ -14,10 +14,10 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/ccmapd/ccmapd/ccmap"
-	"github.com/ccmapd/ccmapd/daemon/api"
+	"github.com/ccmapd/ccmapd/internal/api"
 	"github.com/ccmapd/ccmapd/internal/profiletest"
 	"github.com/ccmapd/ccmapd/internal/testrun"
-	"github.com/ccmapd/ccmapd/view"
+	"github.com/ccmapd/ccmapd/internal/view"
 )
 
 // asProgram makes the test the program.

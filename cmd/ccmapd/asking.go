@@ -8,7 +8,7 @@ import (
 	"github.com/ccmapd/ccmapd/ccmap/query"
 	"github.com/ccmapd/ccmapd/cmd/internal/usage"
 	"github.com/ccmapd/ccmapd/internal/terminal"
-	"github.com/ccmapd/ccmapd/view"
+	"github.com/ccmapd/ccmapd/internal/view"
 )
 
 // asking is a command that asks a question about profiles.

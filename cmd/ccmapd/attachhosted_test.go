@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"github.com/ccmapd/ccmapd/ccmap"
-	"github.com/ccmapd/ccmapd/daemon/api"
 	"github.com/ccmapd/ccmapd/export"
+	"github.com/ccmapd/ccmapd/internal/api"
 )
 
 // growing is a session whose map has ten samples more at each look.

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/ccmapd/ccmapd/ccmap"
-	"github.com/ccmapd/ccmapd/daemon/api"
+	"github.com/ccmapd/ccmapd/internal/api"
 	"github.com/ccmapd/ccmapd/internal/daemon"
 	"github.com/ccmapd/ccmapd/internal/profiletest"
 	"github.com/ccmapd/ccmapd/internal/store"

@@ -16,8 +16,8 @@ import (
 	"github.com/ccmapd/ccmapd/cmd/internal/signals"
 	"github.com/ccmapd/ccmapd/cmd/internal/usage"
 	"github.com/ccmapd/ccmapd/internal/terminal"
+	"github.com/ccmapd/ccmapd/internal/view"
 	"github.com/ccmapd/ccmapd/manager"
-	"github.com/ccmapd/ccmapd/view"
 )
 
 const demoLong = `Demo starts a small server with clients of its own, as another process, and

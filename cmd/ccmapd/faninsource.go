@@ -20,7 +20,7 @@ import (
 	"github.com/ccmapd/ccmapd/internal/fanin"
 	"github.com/ccmapd/ccmapd/internal/fleet"
 	"github.com/ccmapd/ccmapd/internal/store"
-	"github.com/ccmapd/ccmapd/view"
+	"github.com/ccmapd/ccmapd/internal/view"
 )
 
 // fanInSource is the fan-in of all methods, of a profile, of a file of fan-in, or of a build that the hub has.

@@ -12,8 +12,8 @@ import (
 	"github.com/ccmapd/ccmapd/cmd/internal/usage"
 	"github.com/ccmapd/ccmapd/daemon/client"
 	"github.com/ccmapd/ccmapd/internal/terminal"
+	"github.com/ccmapd/ccmapd/internal/view"
 	"github.com/ccmapd/ccmapd/manager"
-	"github.com/ccmapd/ccmapd/view"
 )
 
 // followFlag is the flag of top that follows a target.

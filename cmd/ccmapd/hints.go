@@ -13,8 +13,8 @@ import (
 	"github.com/ccmapd/ccmapd/internal/fanin"
 	"github.com/ccmapd/ccmapd/internal/feedback/hotspot"
 	"github.com/ccmapd/ccmapd/internal/terminal"
+	"github.com/ccmapd/ccmapd/internal/view"
 	"github.com/ccmapd/ccmapd/valueprof/pollution"
-	"github.com/ccmapd/ccmapd/view"
 )
 
 const hintsLong = `Hints says what the compiler of a JVM should know. Where a call has receivers of several

@@ -13,7 +13,7 @@ import (
 	"github.com/ccmapd/ccmapd/internal/feedback/hotspot"
 	"github.com/ccmapd/ccmapd/internal/figure"
 	"github.com/ccmapd/ccmapd/internal/terminal"
-	"github.com/ccmapd/ccmapd/view"
+	"github.com/ccmapd/ccmapd/internal/view"
 )
 
 // The modes of using a kept profile at a JVM's next start. The names are of the thesis on cached

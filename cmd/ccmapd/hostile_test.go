@@ -18,8 +18,8 @@ import (
 	"github.com/ccmapd/ccmapd/cmd/ccmapd/internal/output"
 	"github.com/ccmapd/ccmapd/export"
 	"github.com/ccmapd/ccmapd/internal/terminal"
+	"github.com/ccmapd/ccmapd/internal/view"
 	"github.com/ccmapd/ccmapd/sampler/engine"
-	"github.com/ccmapd/ccmapd/view"
 )
 
 // smallProfile is a map with all that a file can hold.

@@ -10,7 +10,7 @@ import (
 	"github.com/ccmapd/ccmapd/cmd/internal/usage"
 	"github.com/ccmapd/ccmapd/export"
 	"github.com/ccmapd/ccmapd/internal/terminal"
-	"github.com/ccmapd/ccmapd/view"
+	"github.com/ccmapd/ccmapd/internal/view"
 )
 
 const htmlLong = `Html writes a page with a profile inside, for a browser: the flame graph, callers and

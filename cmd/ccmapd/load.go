@@ -19,7 +19,7 @@ import (
 	"github.com/ccmapd/ccmapd/export"
 	"github.com/ccmapd/ccmapd/internal/advice"
 	"github.com/ccmapd/ccmapd/internal/safepath"
-	"github.com/ccmapd/ccmapd/view"
+	"github.com/ccmapd/ccmapd/internal/view"
 )
 
 // stdPath, as a path, means standard input or output.

@@ -27,9 +27,9 @@ import (
 	"github.com/ccmapd/ccmapd/internal/figure"
 	"github.com/ccmapd/ccmapd/internal/jvm/javaname"
 	"github.com/ccmapd/ccmapd/internal/store"
+	"github.com/ccmapd/ccmapd/internal/view"
 	"github.com/ccmapd/ccmapd/manager"
 	"github.com/ccmapd/ccmapd/sampler"
-	"github.com/ccmapd/ccmapd/view"
 )
 
 // A run without a daemon files its profile in its user's own store, if --store asks for it, and begins with what

@@ -16,7 +16,7 @@ import (
 	"github.com/ccmapd/ccmapd/internal/feedback/gopgo"
 	"github.com/ccmapd/ccmapd/internal/figure"
 	"github.com/ccmapd/ccmapd/internal/terminal"
-	"github.com/ccmapd/ccmapd/view"
+	"github.com/ccmapd/ccmapd/internal/view"
 )
 
 const mergeLong = `Merge adds profiles up into one: of several runs, machines or formats. All counters

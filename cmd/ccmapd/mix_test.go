@@ -7,7 +7,7 @@ import (
 	"math"
 
 	"github.com/ccmapd/ccmapd/ccmap"
-	"github.com/ccmapd/ccmapd/view"
+	"github.com/ccmapd/ccmapd/internal/view"
 )
 
 // mix is how often a call reached what, by the names of the methods.

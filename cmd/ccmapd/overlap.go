@@ -6,7 +6,7 @@ import (
 	"github.com/ccmapd/ccmapd/ccmap/compare"
 	"github.com/ccmapd/ccmapd/cmd/internal/usage"
 	"github.com/ccmapd/ccmapd/internal/figure"
-	"github.com/ccmapd/ccmapd/view"
+	"github.com/ccmapd/ccmapd/internal/view"
 )
 
 // checkOverlap adds the flags by which overlap fails where profiles differ.

@@ -4,7 +4,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/ccmapd/ccmapd/cmd/internal/usage"
-	"github.com/ccmapd/ccmapd/view"
+	"github.com/ccmapd/ccmapd/internal/view"
 )
 
 // paramFlags are the parameters of a question as flags. Each function takes the value of a flag, or says what is

@@ -21,10 +21,10 @@ import (
 	"github.com/ccmapd/ccmapd/ccmap"
 	"github.com/ccmapd/ccmapd/export"
 	"github.com/ccmapd/ccmapd/internal/terminal"
+	"github.com/ccmapd/ccmapd/internal/view"
 	"github.com/ccmapd/ccmapd/sampler"
 	"github.com/ccmapd/ccmapd/sampler/engine"
 	"github.com/ccmapd/ccmapd/testdata/guests"
-	"github.com/ccmapd/ccmapd/view"
 )
 
 // forged would be a message of ours if a name could begin a line.

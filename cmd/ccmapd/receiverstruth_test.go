@@ -18,8 +18,8 @@ import (
 	"github.com/ccmapd/ccmapd/ccmap"
 	"github.com/ccmapd/ccmapd/cmd/ccmapd/internal/session"
 	"github.com/ccmapd/ccmapd/internal/testrun"
+	"github.com/ccmapd/ccmapd/internal/view"
 	"github.com/ccmapd/ccmapd/testdata/receivers"
-	"github.com/ccmapd/ccmapd/view"
 )
 
 // receiversProgram is testdata/receivers, running.

@@ -12,8 +12,8 @@ import (
 	"github.com/ccmapd/ccmapd/cmd/internal/signals"
 	"github.com/ccmapd/ccmapd/cmd/internal/usage"
 	"github.com/ccmapd/ccmapd/internal/terminal"
+	"github.com/ccmapd/ccmapd/internal/view"
 	"github.com/ccmapd/ccmapd/sampler/engine"
-	"github.com/ccmapd/ccmapd/view"
 )
 
 // defaultOfRequests is how long a process is sampled for its requests.

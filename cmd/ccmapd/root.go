@@ -17,8 +17,8 @@ import (
 	"github.com/ccmapd/ccmapd/internal/pages"
 	"github.com/ccmapd/ccmapd/internal/privilege"
 	"github.com/ccmapd/ccmapd/internal/terminal"
+	"github.com/ccmapd/ccmapd/internal/view"
 	"github.com/ccmapd/ccmapd/sampler/engine"
-	"github.com/ccmapd/ccmapd/view"
 	"github.com/ccmapd/ccmapd/web"
 )
 

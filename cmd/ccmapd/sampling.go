@@ -16,10 +16,10 @@ import (
 	"github.com/ccmapd/ccmapd/export"
 	"github.com/ccmapd/ccmapd/internal/figure"
 	"github.com/ccmapd/ccmapd/internal/terminal"
+	"github.com/ccmapd/ccmapd/internal/view"
 	"github.com/ccmapd/ccmapd/manager"
 	"github.com/ccmapd/ccmapd/sampler/engine"
 	"github.com/ccmapd/ccmapd/tuning"
-	"github.com/ccmapd/ccmapd/view"
 )
 
 // samplingFlags are the flags of attach and run.

@@ -16,7 +16,7 @@ import (
 
 	"github.com/ccmapd/ccmapd/cmd/internal/signals"
 	"github.com/ccmapd/ccmapd/cmd/internal/systemd"
-	"github.com/ccmapd/ccmapd/daemon/api"
+	"github.com/ccmapd/ccmapd/internal/api"
 	"github.com/ccmapd/ccmapd/internal/daemon"
 	"github.com/ccmapd/ccmapd/internal/daemon/config"
 	"github.com/ccmapd/ccmapd/internal/figure"

@@ -17,8 +17,8 @@ import (
 	"time"
 
 	"github.com/ccmapd/ccmapd/export"
+	"github.com/ccmapd/ccmapd/internal/advice"
 	"github.com/ccmapd/ccmapd/internal/loopback"
-	"github.com/ccmapd/ccmapd/view"
 )
 
 const (
@@ -75,7 +75,7 @@ func (r *Reader) sockets() []string {
 // export undoes; other answers as they are.
 func do(ctx context.Context, to remote, method string, content io.Reader) (*http.Response, error) {
 	if to.url.User != nil && to.url.Scheme == "http" && !loopback.IsHost(to.url.Hostname()) {
-		return nil, &view.Error{Code: view.CodeUsage, Err: fmt.Errorf("%s: the password would cross the network in clear text", to.name),
+		return nil, &Error{Code: advice.CodeUsage, Err: fmt.Errorf("%s: the password would cross the network in clear text", to.name),
 			Hint: "Use https, or an SSH tunnel to a port of loopback."}
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
@@ -125,7 +125,7 @@ func stayOnHost(r *http.Request, via []*http.Request) error {
 	first := via[0].URL
 	if r.URL.Scheme != first.Scheme || r.URL.Host != first.Host {
 		from, to := first.Scheme+"://"+first.Host, r.URL.Scheme+"://"+r.URL.Host
-		return &view.Error{Code: view.CodeFailed, Err: fmt.Errorf("%w from %s to another one, %q, which is not asked", errRedirect, from, to),
+		return &Error{Code: advice.CodeFailed, Err: fmt.Errorf("%w from %s to another one, %q, which is not asked", errRedirect, from, to),
 			Hint: "If you trust that server, name its URL."}
 	}
 	if len(via) > mostRedirects {
@@ -191,32 +191,36 @@ func explain(to remote, err error) error {
 	if errors.As(err, &inURL) {
 		err = inURL.Err // the URL of a socket says nothing
 	}
-	var coded *view.Error
+	var coded *Error
 	switch {
 	case errors.As(err, &coded):
-		return &view.Error{Code: coded.Code, Err: fmt.Errorf("%s: %w", to.name, coded.Err), Hint: coded.Hint}
+		return &Error{Code: coded.Code, Err: fmt.Errorf("%s: %w", to.name, coded.Err), Hint: coded.Hint}
 	case errors.Is(err, ErrNoDaemon):
 		hint := "Start one with 'ccmapd serve', or name its socket in CCMAPD_SOCKET."
 		if strings.HasPrefix(to.name, "@") { // given in place of a file
 			hint += " A file of that name is ./" + to.name + "."
 		}
-		return &view.Error{Code: view.CodeFailed, Err: fmt.Errorf("%s: %w on %s", to.name, ErrNoDaemon, strings.Join(to.sockets, " or ")), Hint: hint}
+		return &Error{Code: advice.CodeFailed, Err: fmt.Errorf("%s: %w on %s", to.name, ErrNoDaemon, strings.Join(to.sockets, " or ")), Hint: hint}
 	case errors.Is(err, fs.ErrPermission):
-		return &view.Error{Code: view.CodeNotPermitted, Err: fmt.Errorf("%s: %w", to.name, err),
+		return &Error{Code: advice.CodeNotPermitted, Err: fmt.Errorf("%s: %w", to.name, err),
 			Hint: "The daemon's socket is for root, its own user and its group: 'usermod -a -G ccmapd USER' adds to it."}
 	}
 	return fmt.Errorf("%s: %w", to.name, err)
 }
 
-// Problem is the body of an error: application/problem+json of RFC 9457, with the code of
-// [view.Error], its hint and its candidates.
+// Error is an error with its Code, which docs/json.md lists, a Hint about what to do, and Candidates: the names that an
+// ambiguous one stands for, or that are like an unknown one. Err has its text and its cause.
+type Error = advice.Error
+
+// Problem is the body of an error: application/problem+json of RFC 9457, with the code of an [Error], its hint and its
+// candidates.
 type Problem struct {
-	Title      string    `json:"title"`
-	Status     int       `json:"status"`
-	Detail     string    `json:"detail,omitempty"`
-	Hint       string    `json:"hint,omitempty"`
-	Code       view.Code `json:"code"`
-	Candidates []string  `json:"candidates,omitempty"`
+	Title      string      `json:"title"`
+	Status     int         `json:"status"`
+	Detail     string      `json:"detail,omitempty"`
+	Hint       string      `json:"hint,omitempty"`
+	Code       advice.Code `json:"code"`
+	Candidates []string    `json:"candidates,omitempty"`
 }
 
 // ProblemType is the media type of [Problem].
@@ -227,18 +231,18 @@ func problemOf(to remote, response *http.Response) error {
 	text, err := io.ReadAll(io.LimitReader(response.Body, mostProblem))
 	var p Problem
 	if err == nil && strings.HasPrefix(response.Header.Get("Content-Type"), ProblemType) && json.Unmarshal(text, &p) == nil && p.Code != "" {
-		return &view.Error{Code: p.Code, Hint: p.Hint, Candidates: p.Candidates, Err: fmt.Errorf("%s: %s", to.name, p.Detail)}
+		return &Error{Code: p.Code, Hint: p.Hint, Candidates: p.Candidates, Err: fmt.Errorf("%s: %s", to.name, p.Detail)}
 	}
-	code := view.CodeFailed
+	code := advice.CodeFailed
 	switch response.StatusCode {
 	case http.StatusUnauthorized, http.StatusForbidden:
-		code = view.CodeNotPermitted
+		code = advice.CodeNotPermitted
 	case http.StatusNotFound:
-		code = view.CodeNoTarget
+		code = advice.CodeNoTarget
 	}
-	if to.token != "" && code == view.CodeNotPermitted {
-		return &view.Error{Code: code, Err: fmt.Errorf("%s: the hub answers %s: %.200s", to.name, response.Status, strings.TrimSpace(string(text))),
+	if to.token != "" && code == advice.CodeNotPermitted {
+		return &Error{Code: code, Err: fmt.Errorf("%s: the hub answers %s: %.200s", to.name, response.Status, strings.TrimSpace(string(text))),
 			Hint: "It takes a token that reads: 'read' in the hub's file of tokens."}
 	}
-	return &view.Error{Code: code, Err: fmt.Errorf("%s: the server answers %s", to.name, response.Status)}
+	return &Error{Code: code, Err: fmt.Errorf("%s: the server answers %s", to.name, response.Status)}
 }

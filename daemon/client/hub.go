@@ -10,8 +10,8 @@ import (
 	"os"
 	"strings"
 
+	"github.com/ccmapd/ccmapd/internal/advice"
 	"github.com/ccmapd/ccmapd/internal/loopback"
-	"github.com/ccmapd/ccmapd/view"
 )
 
 // Hub is the way to the hub of a fleet. Any goroutine may call its methods.
@@ -29,7 +29,7 @@ const mostSecret = 1 << 20
 
 // noHub is the error without a hub.
 func noHub(name string) error {
-	return &view.Error{Code: view.CodeUsage, Err: fmt.Errorf("%s: no hub is known", name),
+	return &Error{Code: advice.CodeUsage, Err: fmt.Errorf("%s: no hub is known", name),
 		Hint: "Name its URL in CCMAPD_HUB, and the file of a token that reads in CCMAPD_HUB_TOKEN_FILE: 'ccmapd fleet --help'."}
 }
 
@@ -70,20 +70,20 @@ func (h *Hub) remote(name string, parts ...string) (remote, error) {
 	}
 	u, err := url.Parse(h.URL)
 	if err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http" || u.User != nil {
-		return remote{}, &view.Error{Code: view.CodeUsage, Err: fmt.Errorf("%s: %q is no URL of a hub", name, h.URL), Hint: "Write https://HOST:PORT."}
+		return remote{}, &Error{Code: advice.CodeUsage, Err: fmt.Errorf("%s: %q is no URL of a hub", name, h.URL), Hint: "Write https://HOST:PORT."}
 	}
 	if u.Scheme == "http" && !loopback.IsHost(u.Hostname()) {
-		return remote{}, &view.Error{Code: view.CodeUsage, Err: fmt.Errorf("%s: the token would cross the network in clear text to %s", name, u.Host),
+		return remote{}, &Error{Code: advice.CodeUsage, Err: fmt.Errorf("%s: the token would cross the network in clear text to %s", name, u.Host),
 			Hint: "Use https, or an SSH tunnel to a port of loopback."}
 	}
 	to := remote{name: name, url: u.JoinPath(route(parts...).EscapedPath()), codings: profileCodings}
 	token, err := readSecret(h.TokenFile)
 	if err != nil {
-		return to, &view.Error{Code: view.CodeNotPermitted, Err: fmt.Errorf("%s: read token of the hub: %w", name, err),
+		return to, &Error{Code: advice.CodeNotPermitted, Err: fmt.Errorf("%s: read token of the hub: %w", name, err),
 			Hint: "Name the file of a token that reads in CCMAPD_HUB_TOKEN_FILE."}
 	}
 	if to.token = strings.TrimSpace(string(token)); to.token == "" || strings.ContainsFunc(to.token, func(r rune) bool { return r <= ' ' || r > '~' }) {
-		return to, &view.Error{Code: view.CodeUsage, Err: fmt.Errorf("%s: %s has no token, which is one line", name, h.TokenFile)}
+		return to, &Error{Code: advice.CodeUsage, Err: fmt.Errorf("%s: %s has no token, which is one line", name, h.TokenFile)}
 	}
 	if h.CAFile == "" {
 		return to, nil
@@ -93,7 +93,7 @@ func (h *Hub) remote(name string, parts ...string) (remote, error) {
 		return to, fmt.Errorf("%s: read certificates: %w", name, err)
 	}
 	if to.roots = x509.NewCertPool(); !to.roots.AppendCertsFromPEM(pem) {
-		return to, &view.Error{Code: view.CodeUsage, Err: fmt.Errorf("%s: %s has no certificate in PEM", name, h.CAFile)}
+		return to, &Error{Code: advice.CodeUsage, Err: fmt.Errorf("%s: %s has no certificate in PEM", name, h.CAFile)}
 	}
 	return to, nil
 }

@@ -8,8 +8,8 @@ import (
 	"net/url"
 	"strings"
 
+	"github.com/ccmapd/ccmapd/internal/advice"
 	"github.com/ccmapd/ccmapd/internal/terminal"
-	"github.com/ccmapd/ccmapd/view"
 )
 
 // mostProxied bounds the connections to a daemon that a proxy holds: one user may have 32.
@@ -51,7 +51,10 @@ func (d Daemon) Proxy() http.Handler {
 
 // refuse answers that the daemon cannot be asked.
 func refuse(w http.ResponseWriter, err error) {
-	known := view.ErrorOf(err)
+	known := advice.Coded(err)
+	if known == nil {
+		known = &Error{Code: advice.CodeFailed, Err: err}
+	}
 	p := Problem{
 		Title: strings.ReplaceAll(string(known.Code), "-", " "), Status: http.StatusBadGateway,
 		Detail: known.Error(), Hint: known.Hint, Code: known.Code,

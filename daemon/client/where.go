@@ -9,7 +9,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/ccmapd/ccmapd/view"
+	"github.com/ccmapd/ccmapd/internal/advice"
 )
 
 // Stdin is the name of standard input.
@@ -97,7 +97,7 @@ func FullRef(ref string) string {
 }
 
 func wrongName(where, want string) error {
-	return &view.Error{Code: view.CodeUsage, Err: fmt.Errorf("%q names no profile: %s", where, want)}
+	return &Error{Code: advice.CodeUsage, Err: fmt.Errorf("%q names no profile: %s", where, want)}
 }
 
 // Sockets returns where a daemon may listen: $CCMAPD_SOCKET alone, if it is set, or else the

@@ -21,7 +21,7 @@ import (
 	"github.com/chromedp/chromedp"
 
 	"github.com/ccmapd/ccmapd/ccmap"
-	"github.com/ccmapd/ccmapd/daemon/api"
+	"github.com/ccmapd/ccmapd/internal/api"
 	"github.com/ccmapd/ccmapd/internal/pages"
 	"github.com/ccmapd/ccmapd/scripts/campaign"
 	"github.com/ccmapd/ccmapd/scripts/report"

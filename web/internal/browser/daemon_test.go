@@ -22,7 +22,7 @@ import (
 	"github.com/chromedp/chromedp"
 
 	"github.com/ccmapd/ccmapd/ccmap"
-	"github.com/ccmapd/ccmapd/daemon/api"
+	"github.com/ccmapd/ccmapd/internal/api"
 )
 
 // startDaemon starts 'ccmapd serve', which follows VMs of this process, with so many samples at most, and a program that

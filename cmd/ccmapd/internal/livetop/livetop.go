@@ -12,7 +12,7 @@ import (
 
 	"github.com/ccmapd/ccmapd/ccmap/query"
 	"github.com/ccmapd/ccmapd/internal/terminal"
-	"github.com/ccmapd/ccmapd/view"
+	"github.com/ccmapd/ccmapd/internal/view"
 )
 
 // every is the time between two drawings.

@@ -16,7 +16,7 @@ import (
 	"github.com/ccmapd/ccmapd/ccmap"
 	"github.com/ccmapd/ccmapd/internal/terminal"
 	"github.com/ccmapd/ccmapd/internal/terminal/terminaltest"
-	"github.com/ccmapd/ccmapd/view"
+	"github.com/ccmapd/ccmapd/internal/view"
 )
 
 // shown is what a terminal has shown. Any goroutine may look.

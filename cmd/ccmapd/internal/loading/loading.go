@@ -10,7 +10,7 @@ import (
 
 	"github.com/ccmapd/ccmapd/daemon/client"
 	"github.com/ccmapd/ccmapd/internal/terminal"
-	"github.com/ccmapd/ccmapd/view"
+	"github.com/ccmapd/ccmapd/internal/view"
 )
 
 const (

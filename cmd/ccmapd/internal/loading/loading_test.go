@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/ccmapd/ccmapd/view"
+	"github.com/ccmapd/ccmapd/internal/view"
 )
 
 // passed is a time that has passed.

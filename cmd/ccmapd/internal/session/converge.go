@@ -14,8 +14,8 @@ import (
 	"github.com/ccmapd/ccmapd/ccmap"
 	"github.com/ccmapd/ccmapd/internal/figure"
 	"github.com/ccmapd/ccmapd/internal/terminal"
+	"github.com/ccmapd/ccmapd/internal/view"
 	"github.com/ccmapd/ccmapd/manager"
-	"github.com/ccmapd/ccmapd/view"
 )
 
 // reportSettling says what is wrong with how the profile has settled.

@@ -9,8 +9,8 @@ import (
 	"github.com/ccmapd/ccmapd/ccmap"
 	"github.com/ccmapd/ccmapd/internal/figure"
 	"github.com/ccmapd/ccmapd/internal/terminal"
+	"github.com/ccmapd/ccmapd/internal/view"
 	"github.com/ccmapd/ccmapd/manager"
-	"github.com/ccmapd/ccmapd/view"
 )
 
 // startLiveLine draws the state of a session in one line, if w is a terminal.

@@ -9,8 +9,8 @@ import (
 	"github.com/ccmapd/ccmapd/export"
 	"github.com/ccmapd/ccmapd/internal/figure"
 	"github.com/ccmapd/ccmapd/internal/terminal"
+	"github.com/ccmapd/ccmapd/internal/view"
 	"github.com/ccmapd/ccmapd/manager"
-	"github.com/ccmapd/ccmapd/view"
 )
 
 // trusted is the percentage to which contexts settle until a report asks for no more samples. The sentence below the

@@ -12,9 +12,9 @@ import (
 	"github.com/ccmapd/ccmapd/export"
 	"github.com/ccmapd/ccmapd/internal/store"
 	"github.com/ccmapd/ccmapd/internal/terminal"
+	"github.com/ccmapd/ccmapd/internal/view"
 	"github.com/ccmapd/ccmapd/manager"
 	"github.com/ccmapd/ccmapd/sampler"
-	"github.com/ccmapd/ccmapd/view"
 )
 
 // reportMethods is how many methods a report lists.

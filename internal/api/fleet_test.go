@@ -12,7 +12,7 @@ import (
 	"github.com/ccmapd/ccmapd/ccmap"
 	"github.com/ccmapd/ccmapd/export"
 	"github.com/ccmapd/ccmapd/internal/profiletest"
-	"github.com/ccmapd/ccmapd/view"
+	"github.com/ccmapd/ccmapd/internal/view"
 )
 
 // fakeHub answers as a hub may.

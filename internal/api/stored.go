@@ -13,7 +13,7 @@ import (
 	"github.com/ccmapd/ccmapd/export"
 	"github.com/ccmapd/ccmapd/internal/process"
 	"github.com/ccmapd/ccmapd/internal/store"
-	"github.com/ccmapd/ccmapd/view"
+	"github.com/ccmapd/ccmapd/internal/view"
 )
 
 // errNoStore says that the daemon keeps nothing.

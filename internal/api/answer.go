@@ -19,8 +19,8 @@ import (
 	"github.com/ccmapd/ccmapd/internal/advice"
 	"github.com/ccmapd/ccmapd/internal/daemon"
 	"github.com/ccmapd/ccmapd/internal/terminal"
+	"github.com/ccmapd/ccmapd/internal/view"
 	"github.com/ccmapd/ccmapd/sampler"
-	"github.com/ccmapd/ccmapd/view"
 )
 
 // problemOf returns an error as the client is told of it.

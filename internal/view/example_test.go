@@ -8,7 +8,7 @@ import (
 
 	"github.com/ccmapd/ccmapd/ccmap"
 	"github.com/ccmapd/ccmapd/ccmap/query"
-	"github.com/ccmapd/ccmapd/view"
+	"github.com/ccmapd/ccmapd/internal/view"
 )
 
 // server is a profile of ten samples, 10 ms apart, of two handlers that call one lookup.

@@ -21,8 +21,8 @@ import (
 	"github.com/ccmapd/ccmapd/internal/daemon"
 	"github.com/ccmapd/ccmapd/internal/store"
 	"github.com/ccmapd/ccmapd/internal/terminal"
+	"github.com/ccmapd/ccmapd/internal/view"
 	"github.com/ccmapd/ccmapd/sampler/engine"
-	"github.com/ccmapd/ccmapd/view"
 )
 
 const (

@@ -1,5 +1,6 @@
 // Package view shows profiles: the hot methods, their contexts and receivers, and how
-// profiles differ. Commands, an HTTP service and a browser share it.
+// profiles differ. Commands, an HTTP service and a browser share it. It is internal, as nobody else used its 139 names,
+// a seventh of those that the module exported; programs get the same answers as JSON, by the routes of daemon/api.
 //
 //  1. [New] makes a [Profile] of a snapshot: it adds the measure of hot code, CPU time or
 //     else samples. [Profile.RecentOnly] is its window of recent samples.

@@ -23,11 +23,8 @@ type Session interface {
 	Fresh(context.Context) (*ccmap.Snapshot, error)
 }
 
-// Handler returns the routes below /v1 that read, for a program that hosts VMs: each of its
-// sessions is a target of its name. A daemon can follow the program by the URL below which the routes
-// are. Requests that a page of another origin has a browser send are refused, by Sec-Fetch-Site and Origin. The
-// program has to permit requests, to check their Host, and to bound connections and times, as for its
-// other handlers. The sessions must not change any more.
+// Handler returns the routes below /v1 that read, for a program that hosts VMs, which see to what the public package
+// says of it.
 func Handler(sessions map[string]Session) http.Handler {
 	s := makeServer(hosted(sessions), Options{Logger: slog.New(slog.DiscardHandler)})
 	s.embedded = true

@@ -11,9 +11,9 @@ import (
 
 	"github.com/ccmapd/ccmapd/internal/daemon"
 	"github.com/ccmapd/ccmapd/internal/process"
+	"github.com/ccmapd/ccmapd/internal/view"
 	"github.com/ccmapd/ccmapd/sampler"
 	"github.com/ccmapd/ccmapd/sampler/engine"
-	"github.com/ccmapd/ccmapd/view"
 )
 
 const (

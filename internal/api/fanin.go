@@ -10,7 +10,7 @@ import (
 	"github.com/ccmapd/ccmapd/ccmap"
 	"github.com/ccmapd/ccmapd/internal/fanin"
 	"github.com/ccmapd/ccmapd/internal/store"
-	"github.com/ccmapd/ccmapd/view"
+	"github.com/ccmapd/ccmapd/internal/view"
 )
 
 // fanInName is the route of what the fleet knows of the methods of a profile: from how many places each is called.

@@ -26,8 +26,8 @@ import (
 	"github.com/ccmapd/ccmapd/internal/daemon"
 	"github.com/ccmapd/ccmapd/internal/profiletest"
 	"github.com/ccmapd/ccmapd/internal/terminal"
+	"github.com/ccmapd/ccmapd/internal/view"
 	"github.com/ccmapd/ccmapd/sampler/engine"
-	"github.com/ccmapd/ccmapd/view"
 )
 
 // TestRoutes: each route answers a master with its status and type.

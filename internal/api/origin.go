@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"github.com/ccmapd/ccmapd/internal/pages"
-	"github.com/ccmapd/ccmapd/view"
+	"github.com/ccmapd/ccmapd/internal/view"
 )
 
 var (

@@ -29,7 +29,7 @@ import (
 	"github.com/ccmapd/ccmapd/internal/programtest"
 	"github.com/ccmapd/ccmapd/internal/testrun"
 	"github.com/ccmapd/ccmapd/internal/traceetest"
-	"github.com/ccmapd/ccmapd/view"
+	"github.com/ccmapd/ccmapd/internal/view"
 )
 
 // askAs in the environment makes this test binary a client: it sends the requests in its

@@ -15,7 +15,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/ccmapd/ccmapd/view"
+	"github.com/ccmapd/ccmapd/internal/view"
 )
 
 // Limits of connections.

@@ -14,7 +14,7 @@ import (
 	"github.com/ccmapd/ccmapd/daemon/client"
 	"github.com/ccmapd/ccmapd/internal/process"
 	"github.com/ccmapd/ccmapd/internal/terminal"
-	"github.com/ccmapd/ccmapd/view"
+	"github.com/ccmapd/ccmapd/internal/view"
 )
 
 // mostComing bounds the connections that wait to be let in, beside the kernel's own queue.
