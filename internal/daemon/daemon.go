@@ -118,10 +118,11 @@ func newDaemon(o Options, h host) (*Daemon, error) {
 	m.endpoint = engine.Endpoint(engine.EndpointOptions{
 		Read: func(r io.Reader) (*ccmap.Map, error) { return readServed(d.ctx, m.gate, r) }, MaxNames: mostNames,
 	})
-	c, targets, err := d.read()
+	c, targets, err := m.read(d.load)
 	if err != nil {
 		return nil, err
 	}
+	d.roster = &roster{means: m, ctx: d.ctx, spawn: d.work.Go, left: d.left}
 	m.config, m.users = d.Config, c.Listen.Open
 	m.controller = newController(d.Config, m.log)
 	m.recorder = newRecorder(d.Config, m.log)
@@ -130,10 +131,9 @@ func newDaemon(o Options, h host) (*Daemon, error) {
 	d.periods = &periods{means: m, ctx: d.ctx, round: make(chan struct{}, 1)}
 	d.sender = newSender(m)
 	m.tellFiled, m.learner = d.sender.wake, newLearner(m)
-	d.lookout, d.gleaner = newLookout(m, d.sender.instance, d.sends), newGleaner(m, d.programs)
+	d.lookout, d.gleaner = newLookout(m, d.sender.instance, d.roster.sends), newGleaner(m, d.roster.programs)
 	m.controller.fleet = d.gleaner.sameCode
-	m.learner.ctx, m.learner.spawn, m.learner.takes = d.ctx, d.work.Go, d.sends
-	d.roster = &roster{means: m, ctx: d.ctx, spawn: d.work.Go, left: d.left}
+	m.learner.ctx, m.learner.spawn, m.learner.takes = d.ctx, d.work.Go, d.roster.sends
 	d.first = c
 	d.apply(c, targets)
 	return d, nil
@@ -213,15 +213,12 @@ func (d *Daemon) sweep(now time.Time) {
 		}
 	}
 	for _, t := range d.roster.due(now) {
-		d.work.Go(func() { d.fileLast(t) })
-	}
-}
-
-// fileLast files a removed target, and forgets it.
-func (d *Daemon) fileLast(t *target) {
-	filed := d.periods.fileLast(t)
-	if d.roster.forget(t, filed) && !filed {
-		d.log.Error("samples are lost, because no file could be written", "target", t.Name)
+		d.work.Go(func() {
+			filed := d.periods.fileLast(t)
+			if d.roster.forget(t, filed) && !filed {
+				d.log.Error("samples are lost, because no file could be written", "target", t.Name)
+			}
+		})
 	}
 }
 

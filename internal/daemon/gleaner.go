@@ -261,11 +261,11 @@ func (g *gleaner) status() *FanInOfFleet {
 }
 
 // programs returns the programs that are sampled now and that the hub may know, each once.
-func (d *Daemon) programs() (all []store.Key) {
+func (r *roster) programs() (all []store.Key) {
 	seen := make(map[store.Key]bool)
-	for _, t := range d.roster.all() {
+	for _, t := range r.all() {
 		for _, build := range t.shelf.builds() {
-			if k := (store.Key{Target: t.Name, Build: build, Unit: ccmap.CPUTime}); d.sends(k) && !seen[k] {
+			if k := (store.Key{Target: t.Name, Build: build, Unit: ccmap.CPUTime}); r.sends(k) && !seen[k] {
 				seen[k], all = true, append(all, k)
 			}
 		}

@@ -7,8 +7,8 @@ import (
 )
 
 // read reads and checks a configuration, and makes its targets.
-func (d *Daemon) read() (*config.Config, []*target, error) {
-	c, err := d.load()
+func (m *means) read(load func() (*config.Config, error)) (*config.Config, []*target, error) {
+	c, err := load()
 	if err != nil {
 		return nil, nil, err
 	}
@@ -18,7 +18,7 @@ func (d *Daemon) read() (*config.Config, []*target, error) {
 		if err != nil {
 			return nil, nil, fmt.Errorf("target %s: %w", one.Name, err)
 		}
-		t := d.newTarget(one)
+		t := m.newTarget(one)
 		t.rule = rule
 		targets = append(targets, t)
 	}
@@ -37,7 +37,7 @@ func (d *Daemon) apply(c *config.Config, targets []*target) {
 func (d *Daemon) Reload() error {
 	d.reloading.Lock()
 	defer d.reloading.Unlock()
-	c, targets, err := d.read()
+	c, targets, err := d.means.read(d.load)
 	d.reloaded.Store(&err)
 	if err != nil {
 		d.log.Error("configuration is not loaded, the old one stays", "error", err)
@@ -49,7 +49,7 @@ func (d *Daemon) Reload() error {
 		d.periods.keeper.SetBounds(c.Store.Keep, c.Store.Moments, c.Store.MaxBytes)
 	}
 	d.apply(c, targets)
-	if err := d.sender.begin(d.sends); err != nil {
+	if err := d.sender.begin(d.roster.sends); err != nil {
 		d.log.Error("nothing is sent to the hub", "error", err)
 	}
 	d.sender.wake()

@@ -18,7 +18,7 @@ func (d *Daemon) Attach(ctx context.Context, pid int) (name string, err error) {
 		err = sampler.ErrNoProcess
 	}
 	if err == nil {
-		name, err = d.attach(ctx, facts)
+		name, err = d.roster.attach(ctx, facts)
 	}
 	if err != nil {
 		return "", fmt.Errorf("attach to process %d: %w", pid, err)
@@ -26,8 +26,9 @@ func (d *Daemon) Attach(ctx context.Context, pid int) (name string, err error) {
 	return name, nil
 }
 
-func (d *Daemon) attach(ctx context.Context, facts process.Facts) (name string, err error) {
-	f, made, err := d.roster.follow(facts)
+// attach has a process followed, by a target of its own if it must be, and waits until it is sampled.
+func (r *roster) attach(ctx context.Context, facts process.Facts) (name string, err error) {
+	f, made, err := r.follow(facts)
 	if err != nil {
 		return "", err
 	}
@@ -40,11 +41,11 @@ func (d *Daemon) attach(ctx context.Context, facts process.Facts) (name string, 
 	if err == nil || f.life.Is().State == supervise.Open { // perhaps at a later attempt
 		return f.Name, nil
 	}
-	if d.roster.ends() { // which has ended the attempt
+	if r.ends() { // which has ended the attempt
 		err = ErrEnds
 	}
 	if made != nil {
-		d.roster.detach(made)
+		r.detach(made)
 	}
 	return "", err
 }

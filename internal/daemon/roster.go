@@ -157,7 +157,7 @@ func (r *roster) follow(facts process.Facts) (f *follower, made *target, err err
 	if most := r.config().Budget.Targets; len(r.order) >= most || r.running >= most {
 		return nil, nil, fmt.Errorf("%w, %d", ErrFull, most)
 	}
-	t := r.newTarget(config.Target{Name: r.freeName(facts), Match: config.Match{PID: facts.PID}, Settings: r.config().Defaults})
+	t := r.newTarget(config.Target{Name: freeName(r.order, facts), Match: config.Match{PID: facts.PID}, Settings: r.config().Defaults})
 	t.attached, t.owned = &facts, r.users && facts.Owner.Traceable
 	r.order = append(slices.Clip(r.order), t)
 	f = t.add(facts)
@@ -165,8 +165,8 @@ func (r *roster) follow(facts process.Facts) (f *follower, made *target, err err
 	return f, t, nil
 }
 
-// freeName returns a name for the target of a process. The caller holds mu.
-func (r *roster) freeName(f process.Facts) string {
+// freeName returns a name for the target of a process that none of all has.
+func freeName(all []*target, f process.Facts) string {
 	base := strings.Map(func(r rune) rune {
 		if r >= '0' && r <= '9' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' {
 			return r
@@ -174,7 +174,7 @@ func (r *roster) freeName(f process.Facts) string {
 		return '_'
 	}, path.Base(cmp.Or(f.Executable, f.Name, "process")))
 	name := fmt.Sprintf("%s-%d", cmp.Or(strings.TrimLeft(base[:min(len(base), 40)], "_"), "process"), f.PID)
-	for i := 2; slices.ContainsFunc(r.order, func(t *target) bool { return t.Name == name }); i++ {
+	for i := 2; slices.ContainsFunc(all, func(t *target) bool { return t.Name == name }); i++ {
 		name = fmt.Sprintf("%s-%d", name, i)
 	}
 	return name

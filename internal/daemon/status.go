@@ -166,7 +166,14 @@ func (t *target) status() TargetStatus {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	s.LeftOut = t.leftOut
-	s.State = t.state(&s, ending)
+	switch {
+	case t.paused:
+		s.State = Paused
+	case t.attached != nil && !t.ended.IsZero():
+		s.State, s.Reason = Ended, ending
+	default:
+		s.State = furthest(&s, len(t.hidden))
+	}
 	return s
 }
 
@@ -190,16 +197,9 @@ func (t *target) describeRule() string {
 	return t.Match.String()
 }
 
-// state returns the state of the target, and notes the reason: the state of the process that is
-// furthest, unless the target is paused or over. The caller holds mu.
-func (t *target) state(s *TargetStatus, ending string) State {
-	if t.paused {
-		return Paused
-	}
-	if t.attached != nil && !t.ended.IsZero() {
-		s.Reason = ending
-		return Ended
-	}
+// furthest returns the state of a target that goes on, the one of the process that is furthest, and notes the reason.
+// Hidden processes have a name that fits, and their executables may not be seen.
+func furthest(s *TargetStatus, hidden int) State {
 	for _, state := range []State{Sampling, Attaching, Refused} {
 		i := slices.IndexFunc(s.Processes, func(p ProcessStatus) bool { return p.State == state })
 		if i < 0 {
@@ -215,8 +215,8 @@ func (t *target) state(s *TargetStatus, ending string) State {
 		s.Reason, s.Cure, s.NextTry = s.Processes[0].Reason, s.Processes[0].Cure, s.Processes[0].NextTry
 	case s.NotManaged > 0:
 		s.Reason = "the processes that fit are neither Go programs nor JVMs"
-	case len(t.hidden) > 0:
-		s.Reason = fmt.Sprintf("no process fits; of %d by such a name the daemon may not see the executable", len(t.hidden))
+	case hidden > 0:
+		s.Reason = fmt.Sprintf("no process fits; of %d by such a name the daemon may not see the executable", hidden)
 		s.Cure = "run the daemon as root or as the processes' user, or give it CAP_SYS_PTRACE"
 	default:
 		s.Reason = "no process fits"

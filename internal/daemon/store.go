@@ -29,16 +29,16 @@ func (d *Daemon) OpenStore() error {
 	d.recorder.append = kept.AppendRecords
 	d.periods.acked.Store(time.Now().UnixNano())
 	d.sender.open, d.learner.put, d.gleaner.keep = kept.OpenOutbox, kept.PutFleet, kept
-	if err := d.sender.begin(d.sends); err != nil {
+	if err := d.sender.begin(d.roster.sends); err != nil {
 		return err
 	}
-	d.goOn(kept.Recovered())
+	d.periods.goOn(kept.Recovered(), d.roster)
 	return nil
 }
 
 // sends reports whether the hub gets the files of a key.
-func (d *Daemon) sends(k store.Key) bool {
-	t, err := d.roster.named(k.Target)
+func (r *roster) sends(k store.Key) bool {
+	t, err := r.named(k.Target)
 	return err == nil && k.Build != "" && t.isSent()
 }
 
@@ -68,19 +68,19 @@ func openStore(s config.Store, open func(config.Store) (*store.Store, error)) (k
 
 // goOn takes in what a daemon before has counted and not filed: targets that are still there go on with it, and the
 // rest is filed.
-func (d *Daemon) goOn(recovered []store.Recovered) {
+func (p *periods) goOn(recovered []store.Recovered, all *roster) {
 	for _, r := range recovered {
 		total := r.Map.Snapshot().Total()
-		t, err := d.roster.named(r.Key.Target)
+		t, err := all.named(r.Key.Target)
 		if err == nil {
 			err = t.shelfOf(r.Key.Unit).adopt(r)
 		}
 		if err == nil {
-			d.log.Info("the target goes on where it was", "target", t.Name, "samples", total.Samples, "since", r.From.UTC().Format(time.RFC3339))
+			p.log.Info("the target goes on where it was", "target", t.Name, "samples", total.Samples, "since", r.From.UTC().Format(time.RFC3339))
 			continue
 		}
-		if _, err := d.periods.keeper.File(r.Key, r.From, r.To, r.Map.Snapshot(), r.Stream); err != nil {
-			d.log.Error("cannot file what a daemon before has counted", "target", r.Key.Target, "error", err)
+		if _, err := p.keeper.File(r.Key, r.From, r.To, r.Map.Snapshot(), r.Stream); err != nil {
+			p.log.Error("cannot file what a daemon before has counted", "target", r.Key.Target, "error", err)
 		}
 	}
 }
@@ -96,20 +96,15 @@ type Keeping struct {
 	Hub    *Sending      // nil: nothing is sent
 }
 
-// withHub returns how what is filed gets to the hub, and what is kept of the fleet; nil: there is no hub.
-func (d *Daemon) withHub() *Sending {
-	is := d.sender.status()
-	if is != nil {
-		is.FanIn = d.gleaner.status()
-	}
-	return is
-}
-
 // Keeping returns how profiles are kept. It returns false where none are.
 func (d *Daemon) Keeping() (k Keeping, keeps bool) {
 	p := d.periods
 	if p.keeper == nil {
 		return Keeping{}, false
 	}
-	return Keeping{time.Since(time.Unix(0, p.acked.Load())), p.failed.Load(), p.keeper.Damage(), d.withHub()}, true
+	hub := d.sender.status()
+	if hub != nil {
+		hub.FanIn = d.gleaner.status()
+	}
+	return Keeping{time.Since(time.Unix(0, p.acked.Load())), p.failed.Load(), p.keeper.Damage(), hub}, true
 }
