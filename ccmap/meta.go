@@ -237,6 +237,9 @@ func (u Unit) Base() string { return u.written().base }
 // String returns kind and base, for example "cpu/nanoseconds".
 func (u Unit) String() string { return u.Kind() + "/" + u.Base() }
 
+// Equal is u == o, for packages that compare by a method, as go-cmp does.
+func (u Unit) Equal(o Unit) bool { return u == o }
+
 func (u Unit) written() Unit {
 	if u == CPUTime {
 		return cpuTime

@@ -25,7 +25,7 @@ func TestUnitIsCPUTimeUnlessSaid(t *testing.T) {
 			t.Errorf("%v, kind %q, base %q, want %s", unit, unit.Kind(), unit.Base(), want)
 		}
 	}
-	if ccmap.NewUnit("cpu", "nanoseconds") != ccmap.CPUTime || heap == ccmap.CPUTime || heap != ccmap.NewUnit("inuse_space", "bytes") {
+	if ccmap.NewUnit("cpu", "nanoseconds") != ccmap.CPUTime || heap == ccmap.CPUTime || !heap.Equal(ccmap.NewUnit("inuse_space", "bytes")) {
 		t.Error("units are not equal where they name the same")
 	}
 }
