@@ -144,7 +144,7 @@ func (t *Timer) Restart(interval time.Duration) error {
 }
 
 // Replace takes over the event of a fresh timer. Samples of the old event that still
-// wait in a ring keep their weights. The caller closes the old event before.
+// wait in a ring keep their weights. The caller stops the old event before, and closes it.
 func (t *Timer) Replace(fresh Timer) {
 	t.fd = fresh.fd
 	t.follow(fresh.now, Monotonic())

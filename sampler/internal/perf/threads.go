@@ -392,8 +392,10 @@ func (t *threads) replace(tid uint32, e *perfevent.Timer, out output) error {
 	if err != nil {
 		return errors.Join(t.excuse(tid, err), t.restart(tid, e, out))
 	}
-	t.close(e)
+	old := *e
+	old.Stop() // or both would count until the old one is closed, which may wait
 	e.Replace(fresh)
+	t.close(&old)
 	return nil
 }
 
