@@ -1,6 +1,6 @@
 // Package web has the pages that a browser shows: flame graphs, tables and comparisons of profiles.
 //
-// The pages hold no figure. In a browser their script asks the routes below /v1 (daemon/api); a single file has the
+// The pages hold no figure. In a browser their script asks the routes below /v1 (internal/api); a single file has the
 // answers inside it, and a script of its own ('ccmapd html'). The sources are in src/, and what a browser gets is in dist/: to write it anew,
 //
 //	go generate ./web

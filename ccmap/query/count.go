@@ -9,9 +9,9 @@ import (
 	"github.com/ccmapd/ccmapd/ccmap"
 )
 
-// Finder returns the methods that a text stands for; at least one, or an error. [Named] and [Matching] return a
-// *view.Error, whose candidates are sorted names that the text stands for (code ambiguous-method), or names that are
-// like it, the likest first (code no-method).
+// Finder returns the methods that a text stands for; at least one, or an error. [Named] and [Matching] return an
+// *[Error], whose candidates are sorted names that the text stands for (code ambiguous-method), or names that are like
+// it, the likest first (code no-method).
 type Finder func(names *ccmap.Names, text string) (Methods, error)
 
 // Query is a path whose methods were found in a snapshot.

@@ -13,8 +13,7 @@ import (
 	"github.com/ccmapd/ccmapd/internal/daemon"
 )
 
-// Session has the profile of code that a program runs and samples itself. [manager.Session] is
-// one. Any goroutine may call its methods.
+// Session is one of the public package.
 type Session interface {
 	// Snapshot returns a profile at once.
 	Snapshot() *ccmap.Snapshot

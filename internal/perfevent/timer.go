@@ -144,10 +144,10 @@ func (t *Timer) Restart(interval time.Duration) error {
 }
 
 // Replace takes over the event of a fresh timer. Samples of the old event that still
-// wait in a ring keep their weights. The caller stops the old event before, and closes it.
+// wait in a ring keep their weights. The caller stops the old event before it opens the fresh one, and closes it.
 func (t *Timer) Replace(fresh Timer) {
 	t.fd = fresh.fd
-	t.follow(fresh.now, Monotonic())
+	t.follow(fresh.now, fresh.before[len(fresh.before)-1].until)
 }
 
 // Weigh returns the CPU time that a sample stands for, given the time of the sample and the
@@ -160,6 +160,14 @@ func (t *Timer) Weigh(at, count int64, interval time.Duration) (time.Duration, e
 		return weight, nil
 	}
 	return weight, t.goOn(next)
+}
+
+// Start goes on with sampling after Stop.
+func (t *Timer) Start() error {
+	if err := unix.IoctlSetInt(t.fd, unix.PERF_EVENT_IOC_ENABLE, 0); err != nil {
+		return fmt.Errorf("start perf event: %w", err)
+	}
+	return nil
 }
 
 // Stop ends sampling. The event stays open.

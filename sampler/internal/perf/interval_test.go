@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/ccmapd/ccmapd/internal/perfevent"
+	"github.com/ccmapd/ccmapd/internal/process"
 	"github.com/ccmapd/ccmapd/internal/testrun"
 	"github.com/ccmapd/ccmapd/sampler"
 	"github.com/ccmapd/ccmapd/sampler/internal/enginetest"
@@ -120,10 +121,9 @@ func checkWeights(t *testing.T, samples []enginetest.Sample, changes []change) {
 
 // TestSlowChange: while the interval changes, time counts once, however long it takes to close an event: that waits
 // for a process that is being started.
-func TestSlowChange(t *testing.T) {
-	t.Parallel()
-	const long, short, times = 2 * time.Millisecond, 500 * time.Microsecond, 8 // the busy thread is not always the first one
-	g := enginetest.Start(t, enginetest.Build(t, "workload"), "calls", "20", "40")
+func TestSlowChange(t *testing.T) { // other tests start processes
+	const long, short, times = 2 * time.Millisecond, 500 * time.Microsecond, 6 // the busy thread is not always the first one
+	g := enginetest.Start(t, enginetest.Build(t, "workload"), "calls", "20", "80")
 	g.Pin(t)
 	s, sink := attach(t, g.PID(), Options{Interval: long, Watchpoints: -1})
 	ended, changed := make(chan error), make(chan error)
@@ -143,9 +143,11 @@ func TestSlowChange(t *testing.T) {
 		began := perfevent.Monotonic()
 		whileForking(func() {
 			go func() { changed <- s.SetInterval(next) }()
-			used := enginetest.CPUTime(t, g.PID())
-			for now := used; now != 0 && now < used+30*time.Millisecond; now = enginetest.CPUTime(t, g.PID()) {
+			used, err := process.ReadCPUTimes(g.PID())
+			now, deadline := used, time.Now().Add(5*time.Second) // it may end
+			for err == nil && now.All < used.All+30*time.Millisecond && time.Now().Before(deadline) {
 				time.Sleep(time.Millisecond) // no sample is taken meanwhile
+				now, err = process.ReadCPUTimes(g.PID())
 			}
 		})
 		if err := <-changed; err != nil {

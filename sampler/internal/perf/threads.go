@@ -388,12 +388,12 @@ func (t *threads) restart(_ uint32, e *perfevent.Timer, _ output) error {
 // elsewhere takes 5 to 10 ms (see [perfevent.Timer.SendTo]). If that fails, the ring
 // stays.
 func (t *threads) replace(tid uint32, e *perfevent.Timer, out output) error {
-	fresh, err := t.open(tid, out)
-	if err != nil {
-		return errors.Join(t.excuse(tid, err), t.restart(tid, e, out))
-	}
 	old := *e
 	old.Stop() // or both would count until the old one is closed, which may wait
+	fresh, err := t.open(tid, out)
+	if err != nil {
+		return errors.Join(t.excuse(tid, err), t.restart(tid, e, out), e.Start())
+	}
 	e.Replace(fresh)
 	t.close(&old)
 	return nil
