@@ -208,8 +208,8 @@ func explain(to remote, err error) error {
 	return fmt.Errorf("%s: %w", to.name, err)
 }
 
-// Error is an error with its Code, which docs/json.md lists, a Hint about what to do, and Candidates: the names that an
-// ambiguous one stands for, or that are like an unknown one. Err has its text and its cause.
+// Error is an error with its Code, one of those in docs/daemon.md, a Hint about the way out, and Candidates: the names
+// that an ambiguous one stands for, or that are like an unknown one. Err has its text and its cause.
 type Error = advice.Error
 
 // Problem is the body of an error: application/problem+json of RFC 9457, with the code of an [Error], its hint and its

@@ -13,7 +13,7 @@ import (
 	"github.com/ccmapd/ccmapd/internal/daemon"
 )
 
-// Session is one of the public package.
+// Session is that of the public package, daemon/api.
 type Session interface {
 	// Snapshot returns a profile at once.
 	Snapshot() *ccmap.Snapshot
@@ -22,8 +22,7 @@ type Session interface {
 	Fresh(context.Context) (*ccmap.Snapshot, error)
 }
 
-// Handler returns the routes below /v1 that read, for a program that hosts VMs, which see to what the public package
-// says of it.
+// Handler is that of the public package, daemon/api, which lists the duties of its caller.
 func Handler(sessions map[string]Session) http.Handler {
 	s := makeServer(hosted(sessions), Options{Logger: slog.New(slog.DiscardHandler)})
 	s.embedded = true

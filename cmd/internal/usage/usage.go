@@ -1,5 +1,5 @@
-// Package usage has the errors of command lines, flags that take one of a few words ([Choice]), and what a shell
-// completes ([Complete]). Its errors speak to users: the errors of the flag parser name functions and types of Go.
+// Package usage has the errors of command lines, flags that take one of a few words ([Choice]), and completions
+// for shells ([Complete]). Its errors speak to users: the errors of the flag parser name functions and types of Go.
 package usage
 
 import (
@@ -167,8 +167,8 @@ func Complete(cmd *cobra.Command, name string, words ...string) {
 	_ = cmd.Flags().SetAnnotation(name, completed, words) // the only error is that there is no such flag
 }
 
-// Completions tells cobra the words of all flags if args are what a shell asks. Cobra keeps them in a table that holds
-// commands for ever, so no other command line does.
+// Completions tells cobra the words of all flags, if a shell asks by args. Cobra keeps them in a table that holds
+// commands for ever, so other command lines leave it empty.
 func Completions(root *cobra.Command, args []string) {
 	if len(args) == 0 || !strings.HasPrefix(args[0], cobra.ShellCompRequestCmd) {
 		return

@@ -12,27 +12,15 @@ import (
 	"time"
 
 	"github.com/ccmapd/ccmapd/ccmap"
+	"github.com/ccmapd/ccmapd/daemon/api"
 	"github.com/ccmapd/ccmapd/daemon/client"
 	"github.com/ccmapd/ccmapd/export"
-	"github.com/ccmapd/ccmapd/internal/api"
 	"github.com/ccmapd/ccmapd/internal/daemon"
 	"github.com/ccmapd/ccmapd/internal/daemon/config"
 	"github.com/ccmapd/ccmapd/manager"
 	"github.com/ccmapd/ccmapd/sampler/engine"
 	"github.com/ccmapd/ccmapd/sampler/managed"
 )
-
-// machine is a VM with a stack that never changes, innermost first.
-type machine []managed.Frame
-
-// Walk implements managed.Walker.
-func (m machine) Walk(visit func(managed.Frame) bool) {
-	for _, f := range m {
-		if !visit(f) {
-			return
-		}
-	}
-}
 
 // vm is a VM of one thread, with a session of its own.
 type vm struct {
